@@ -1,0 +1,690 @@
+"""BERT: configuration, encoder and pre-training heads.
+
+Variables carry the names of the original release's checkpoints: ``variable.name`` without ``:0`` is the
+checkpoint name, there is no mapping table.
+
+Axes, as used in every shape below:
+  B  examples in a batch          F  padded sequence length      N  real tokens of the batch
+  H  hidden size                  A  attention heads             D  width of a head, H / A
+  I  intermediate size            V  vocabulary                  P  most positions
+  T  token types                  L  layers                      M  predictions per example
+
+Token-wise work (projections, feed-forward, layer norm, dropout) runs on the flat ``[N, H]`` matrix of
+real tokens; only the attention product is laid out ``[B, A, F, F]``. With ``static_shapes`` every
+position counts as real, N = B * F, and all shapes are fixed, which XLA and TPUs need.
+
+Source: Devlin et al. 2018, arXiv 1810.04805; Vaswani et al. 2017, arXiv 1706.03762.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import math
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+import errors
+
+_log = logging.getLogger(__name__)
+
+ATTENTION_KINDS = ("bidirectional", "left_to_right")
+
+# Added to the attention score of a hidden key. Large enough to vanish in the softmax, small enough for
+# float16, and the constant that released models were trained with.
+_HIDDEN_KEY = -10000.0
+
+_LAYER_NORM_EPSILON = 1e-12
+
+
+# --------------------------------------------------------------------------------------------------
+# Configuration
+# --------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class BertConfig:
+    """Sizes of a model; what ``bert_config.json`` holds.
+
+    Attributes:
+      vocab_size: rows of the word table.
+      hidden_size: H; a multiple of num_attention_heads.
+      num_hidden_layers: L.
+      num_attention_heads: A.
+      intermediate_size: I, width of the feed-forward layer.
+      hidden_act: "gelu" (tanh form), "relu", "tanh" or "linear".
+      hidden_dropout_prob: dropout of embeddings and of each sub-layer's output, in [0, 1).
+      attention_probs_dropout_prob: dropout of attention probabilities, in [0, 1).
+      max_position_embeddings: P, the longest sequence.
+      type_vocab_size: T.
+      initializer_range: standard deviation of the truncated normal initial weights.
+      attention: "bidirectional", or "left_to_right" where a token sees itself and what stands
+        before it (paper section 5.1). Written to JSON only when left_to_right.
+      extra: keys of the file that the model does not use.
+
+    Raises:
+      errors.UserError: a value of the wrong type, or sizes that do not fit each other.
+    """
+
+    vocab_size: int
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 16
+    initializer_range: float = 0.02
+    attention: str = "bidirectional"
+    extra: Mapping[str, Any] = dataclasses.field(default_factory=dict, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.type == "int" and (not _is_number(value, whole=True) or value < 1):
+                raise errors.UserError(f"{field.name} is {value!r}, expected a whole number >= 1")
+            if field.type == "float" and (not _is_number(value) or not 0 <= value < 1):
+                raise errors.UserError(f"{field.name} is {value!r}, expected a number in [0, 1)")
+        activation(self.hidden_act)
+        if self.attention not in ATTENTION_KINDS:
+            raise errors.UserError(
+                f"attention is {self.attention!r}, expected one of {', '.join(ATTENTION_KINDS)}"
+            )
+        if self.hidden_size % self.num_attention_heads:
+            raise errors.UserError(
+                f"hidden_size {self.hidden_size} is not a multiple of num_attention_heads "
+                f"{self.num_attention_heads}"
+            )
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> BertConfig:
+        """Builds a config; keys that it does not know are kept in ``extra`` with one warning."""
+        known = {field.name for field in dataclasses.fields(cls)} - {"extra"}
+        if "vocab_size" not in values:
+            raise errors.UserError("vocab_size is missing")
+        extra = {key: value for key, value in values.items() if key not in known}
+        if extra:
+            _log.warning("bert config: keys not used by the model: %s", ", ".join(sorted(extra)))
+        return cls(**{key: values[key] for key in known & values.keys()}, extra=extra)
+
+    @classmethod
+    def from_json_file(cls, path: str, flag: str = "--bert_config_file") -> BertConfig:
+        """Reads ``bert_config.json``; local paths and those of tf.io.gfile."""
+        try:
+            with tf.io.gfile.GFile(path, "rb") as file:
+                values = json.loads(file.read().decode("utf-8"))
+        except tf.errors.OpError as error:
+            raise errors.UserError(f"{flag}={path}: cannot be read: {error.message}") from None
+        except ValueError as error:
+            raise errors.UserError(f"{flag}={path}: not a JSON file: {error}") from None
+        if not isinstance(values, dict):
+            raise errors.UserError(
+                f"{flag}={path}: expected a JSON object with vocab_size and so on"
+            )
+        try:
+            return cls.from_dict(values)
+        except errors.UserError as error:
+            raise errors.UserError(f"{flag}={path}: {error}") from None
+
+    def to_dict(self) -> dict[str, Any]:
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        extra = values.pop("extra")
+        if self.attention == "bidirectional":
+            del values["attention"]
+        return {**extra, **values}
+
+    def to_json_string(self) -> str:
+        """The file's form: two-space indent, sorted keys, final newline."""
+        return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
+
+
+def _is_number(value: Any, whole: bool = False) -> bool:
+    kinds = (int,) if whole else (int, float)
+    return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+# --------------------------------------------------------------------------------------------------
+# Functions
+# --------------------------------------------------------------------------------------------------
+
+_ROOT = math.sqrt(2.0 / math.pi)
+_CUBE = 0.044715
+
+
+@tf.custom_gradient
+def gelu(x: tf.Tensor) -> tf.Tensor:
+    """Gaussian error linear unit, tanh form; any shape.
+
+    0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), computed as x sigmoid(2 sqrt(2/pi) (...)), which
+    is the same function. The written-out gradient keeps one tensor instead of seven.
+    Source: Hendrycks and Gimpel 2016, arXiv 1606.08415, section 2.
+    """
+    gate = tf.sigmoid(x * (2 * _ROOT + 2 * _ROOT * _CUBE * tf.square(x)))
+
+    def gradient(dy: tf.Tensor) -> tf.Tensor:
+        slope = 2 * _ROOT + 6 * _ROOT * _CUBE * tf.square(x)
+        return dy * (gate + x * (gate - tf.square(gate)) * slope)
+
+    return x * gate, gradient
+
+
+_ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
+    "gelu": gelu,
+    "relu": tf.nn.relu,
+    "tanh": tf.tanh,
+    "linear": tf.identity,
+    "": tf.identity,
+}
+
+
+def activation(name: str | None) -> Callable[[tf.Tensor], tf.Tensor]:
+    """The function called gelu, relu, tanh or linear (also empty or None), in any case.
+
+    Raises:
+      errors.UserError: an unknown name.
+    """
+    found = _ACTIVATIONS.get(str(name or "").lower())
+    if found is None:
+        raise errors.UserError(
+            f"Unsupported activation: hidden_act is {name!r}, expected gelu, relu, tanh or linear"
+        )
+    return found
+
+
+def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor) -> tf.Tensor:
+    """Zeroes each element with probability ``rate`` and scales the rest by 1 / (1 - rate).
+
+    The mask is a pure function of the seed, so a resumed run drops what an unbroken one drops. It
+    costs 16 random bits an element; the rate is exact to 2^-16.
+
+    Args:
+      x: any shape, floating.
+      rate: in [0, 1).
+      seed: int32 [2].
+    """
+    cut = round(rate * 65536)
+    if cut == 0:
+        return x
+
+    @tf.custom_gradient
+    def masked(x: tf.Tensor) -> tf.Tensor:
+        size = tf.size(x)
+        words = tf.random.stateless_uniform([(size + 1) // 2], seed, None, None, tf.int32)
+        bits = tf.reshape(tf.bitcast(words, tf.int16), [-1])[:size]
+        keep = tf.cast(bits >= tf.constant(cut - 32768, tf.int16), x.dtype)
+        mask = tf.reshape(keep, tf.shape(x)) * tf.cast(65536 / (65536 - cut), x.dtype)
+        return x * mask, lambda dy: dy * mask
+
+    return masked(x)
+
+
+@tf.custom_gradient
+def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
+    """Normalises rows to mean 0 and variance 1, then scales and shifts.
+
+    Args:
+      x: float32 [N, H].
+      gamma: float32 [H].
+      beta: float32 [H].
+
+    Returns:
+      float32 [N, H]. Source: Ba et al. 2016, arXiv 1607.06450.
+    """
+    centred = x - tf.reduce_mean(x, -1, keepdims=True)
+    inverse = tf.math.rsqrt(
+        tf.reduce_mean(tf.square(centred), -1, keepdims=True) + _LAYER_NORM_EPSILON
+    )
+    normal = centred * inverse
+
+    def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        scaled = dy * gamma
+        dx = scaled - tf.reduce_mean(scaled, -1, keepdims=True)
+        dx -= normal * tf.reduce_mean(scaled * normal, -1, keepdims=True)
+        return inverse * dx, tf.reduce_sum(dy * normal, 0), tf.reduce_sum(dy, 0)
+
+    return normal * gamma + beta, gradient
+
+
+def gather_positions(sequence: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    """Rows of each example at its own positions: [B, F, H], int32 [B, M] -> [B * M, H]."""
+    picked = tf.gather(sequence, positions, batch_dims=1)  # [B, M, H]
+    return tf.reshape(picked, [-1, sequence.shape[-1]])
+
+
+# --------------------------------------------------------------------------------------------------
+# Building blocks
+# --------------------------------------------------------------------------------------------------
+
+
+class Weights:
+    """Makes variables: initial values are a pure function of (seed, full name), not of order.
+
+    Args:
+      stddev: of the truncated normal, redrawn beyond two standard deviations.
+      seed: int.
+    """
+
+    def __init__(self, stddev: float, seed: int):
+        self._stddev = stddev
+        self._seed = seed
+
+    def normal(self, name: str, shape: list[int]) -> tf.Variable:
+        full = tf.get_current_name_scope() + "/" + name
+        seed = [self._seed & 0x7FFFFFFF, zlib.crc32(full.encode()) & 0x7FFFFFFF]
+        value = tf.random.stateless_truncated_normal(shape, seed, stddev=self._stddev)
+        return tf.Variable(value, name=name)
+
+    def constant(self, name: str, shape: list[int], value: float) -> tf.Variable:
+        return tf.Variable(tf.fill(shape, value), name=name)
+
+
+class Dense(tf.Module):
+    """y = x kernel + bias; kernel [inputs, outputs]."""
+
+    def __init__(self, inputs: int, outputs: int, weights: Weights, name: str = "dense"):
+        super().__init__(name=name)
+        with self.name_scope:
+            self.kernel = weights.normal("kernel", [inputs, outputs])
+            self.bias = weights.constant("bias", [outputs], 0.0)
+
+    def __call__(self, x: tf.Tensor) -> tf.Tensor:  # [N, inputs] -> [N, outputs], dtype of x
+        product = tf.matmul(x, tf.cast(self.kernel, x.dtype))
+        return tf.nn.bias_add(product, tf.cast(self.bias, x.dtype))
+
+
+class LayerNorm(tf.Module):
+    """Layer norm in float32, whatever the dtype of its input."""
+
+    def __init__(self, width: int, weights: Weights):
+        super().__init__(name="LayerNorm")
+        with self.name_scope:
+            self.gamma = weights.constant("gamma", [width], 1.0)
+            self.beta = weights.constant("beta", [width], 0.0)
+
+    def __call__(self, x: tf.Tensor) -> tf.Tensor:  # [N, H] -> [N, H], dtype of x
+        y = layer_norm(tf.cast(x, tf.float32), tf.identity(self.gamma), tf.identity(self.beta))
+        return tf.cast(y, x.dtype)
+
+
+class TokenLayout:
+    """Where the real tokens of a batch stand; the one place that knows about padding.
+
+    A token is real when its mask is not 0 or when it is the first of its row, so that every row has
+    a first token to pool.
+
+    Args:
+      input_mask: int32 [B, F].
+      static_shapes: every position counts as real.
+    """
+
+    def __init__(self, input_mask: tf.Tensor, static_shapes: bool):
+        self.static = static_shapes
+        self.batch, self.length = _dimensions(input_mask)
+        if static_shapes:
+            return
+        first = tf.equal(tf.range(self.length), 0)  # [F]
+        real = tf.reshape(tf.logical_or(input_mask > 0, first), [-1])  # [B * F]
+        # [N]: place of each real token in the padded matrix.
+        self.place = tf.cast(tf.reshape(tf.where(real), [-1]), tf.int32)
+        count = tf.shape(self.place)[0]
+        # [B * F]: row of each padded place in the flat matrix; padding points at a row of zeros.
+        self.row = tf.where(real, tf.cumsum(tf.cast(real, tf.int32)) - 1, count)
+
+    def flatten(self, ids: tf.Tensor) -> tf.Tensor:  # [B, F] -> [N]
+        flat = tf.reshape(ids, [-1])
+        return flat if self.static else tf.gather(flat, self.place)
+
+    def columns(self) -> tf.Tensor:
+        """int32 [N]: position of each token in its sequence."""
+        if self.static:
+            return tf.tile(tf.range(self.length), [self.batch])
+        return self.place % self.length
+
+    def pad(self, x: tf.Tensor) -> tf.Tensor:
+        """[N, K] -> [B, F, K]; zeros where there is no token."""
+        shape = tf.stack([self.batch, self.length, x.shape[-1]])
+        if self.static:
+            return tf.reshape(x, shape)
+        return tf.reshape(self._spread(x), shape)
+
+    def unpad(self, x: tf.Tensor) -> tf.Tensor:
+        """[B, F, K] -> [N, K]."""
+        flat = tf.reshape(x, [-1, x.shape[-1]])
+        return flat if self.static else self._collect(flat)
+
+    # The two gathers are transposes of each other, so each is the other's gradient; TensorFlow's own
+    # gradient of a gather is a scatter, which is slower.
+    def _spread(self, x: tf.Tensor) -> tf.Tensor:  # [N, K] -> [B * F, K]
+        @tf.custom_gradient
+        def spread(x: tf.Tensor) -> tf.Tensor:
+            zeros = tf.zeros([1, x.shape[-1]], x.dtype)
+            return tf.gather(tf.concat([x, zeros], 0), self.row), self._collect
+
+        return spread(x)
+
+    def _collect(self, x: tf.Tensor) -> tf.Tensor:  # [B * F, K] -> [N, K]
+        @tf.custom_gradient
+        def collect(x: tf.Tensor) -> tf.Tensor:
+            return tf.gather(x, self.place), self._spread
+
+        return collect(x)
+
+
+def _dimensions(x: tf.Tensor) -> list[Any]:
+    """The shape as Python ints where they are known, else as scalar tensors."""
+    dynamic = tf.shape(x)
+    return [dynamic[i] if size is None else size for i, size in enumerate(x.shape)]
+
+
+def attention_bias(input_mask: tf.Tensor, kind: str) -> tf.Tensor:
+    """What is added to attention scores: 0 for a visible key, -10000 for a hidden one.
+
+    Args:
+      input_mask: int32 [B, F]; keys with mask 0 are hidden from every query.
+      kind: "bidirectional", or "left_to_right", where keys after the query are hidden too.
+
+    Returns:
+      float32 [B, 1, 1, F], or [B, 1, F, F] for left_to_right.
+    """
+    bias = (1.0 - tf.cast(input_mask, tf.float32))[:, None, None, :] * _HIDDEN_KEY
+    if kind == "bidirectional":
+        return bias
+    place = tf.range(tf.shape(input_mask)[1])
+    later = tf.cast(place[None, :] > place[:, None], tf.float32)  # [F, F]
+    return bias + later * _HIDDEN_KEY
+
+
+class TransformerLayer(tf.Module):
+    """Self-attention and feed-forward, each followed by add and norm (post-norm)."""
+
+    DROPOUTS = 3
+
+    def __init__(self, config: BertConfig, weights: Weights, name: str):
+        super().__init__(name=name)
+        self._config = config
+        hidden = config.hidden_size
+        with self.name_scope:
+            with tf.name_scope("attention"):
+                with tf.name_scope("self"):
+                    self.query = Dense(hidden, hidden, weights, "query")
+                    self.key = Dense(hidden, hidden, weights, "key")
+                    self.value = Dense(hidden, hidden, weights, "value")
+                with tf.name_scope("output"):
+                    self.attention_dense = Dense(hidden, hidden, weights)
+                    self.attention_norm = LayerNorm(hidden, weights)
+            with tf.name_scope("intermediate"):
+                self.intermediate_dense = Dense(hidden, config.intermediate_size, weights)
+            with tf.name_scope("output"):
+                self.output_dense = Dense(config.intermediate_size, hidden, weights)
+                self.output_norm = LayerNorm(hidden, weights)
+        self._activation = activation(config.hidden_act)
+
+    def __call__(
+        self,
+        x: tf.Tensor,  # [N, H]
+        layout: TokenLayout,
+        bias: tf.Tensor,  # float32 [B, 1, 1 or F, F]
+        seeds: tf.Tensor | None,  # int32 [3, 2]; None: no dropout
+    ) -> tf.Tensor:  # [N, H]
+        context = self._attend(x, layout, bias, seeds)
+        context = self._drop(self.attention_dense(context), seeds, 1)
+        x = self.attention_norm(context + x)
+        inner = self._activation(self.intermediate_dense(x))
+        return self.output_norm(self._drop(self.output_dense(inner), seeds, 2) + x)
+
+    def _attend(
+        self, x: tf.Tensor, layout: TokenLayout, bias: tf.Tensor, seeds: tf.Tensor | None
+    ) -> tf.Tensor:
+        heads = self._config.num_attention_heads
+        width = self._config.hidden_size // heads
+
+        def split(flat: tf.Tensor) -> tf.Tensor:  # [N, H] -> [B, A, F, D]
+            shape = tf.stack([layout.batch, layout.length, heads, width])
+            return tf.transpose(tf.reshape(layout.pad(flat), shape), [0, 2, 1, 3])
+
+        query = split(self.query(x) * tf.cast(width**-0.5, x.dtype))
+        scores = tf.matmul(query, split(self.key(x)), transpose_b=True)  # [B, A, F, F]
+        shares = tf.nn.softmax(tf.cast(scores, tf.float32) + bias)
+        if seeds is not None:
+            shares = dropout(shares, self._config.attention_probs_dropout_prob, seeds[0])
+        context = tf.matmul(tf.cast(shares, x.dtype), split(self.value(x)))  # [B, A, F, D]
+        context = tf.transpose(context, [0, 2, 1, 3])
+        shape = tf.stack([layout.batch, layout.length, self._config.hidden_size])
+        context = tf.reshape(context, shape)
+        context.set_shape([None, None, self._config.hidden_size])
+        return layout.unpad(context)
+
+    def _drop(self, x: tf.Tensor, seeds: tf.Tensor | None, index: int) -> tf.Tensor:
+        return x if seeds is None else dropout(x, self._config.hidden_dropout_prob, seeds[index])
+
+
+class Embeddings(tf.Module):
+    """Word + token type + position, then norm and dropout."""
+
+    def __init__(self, config: BertConfig, weights: Weights):
+        super().__init__(name="embeddings")
+        self._config = config
+        hidden = config.hidden_size
+        with self.name_scope:
+            self.word = weights.normal("word_embeddings", [config.vocab_size, hidden])
+            self.token_type = weights.normal(
+                "token_type_embeddings", [config.type_vocab_size, hidden]
+            )
+            self.position = weights.normal(
+                "position_embeddings", [config.max_position_embeddings, hidden]
+            )
+            self.norm = LayerNorm(hidden, weights)
+
+    def __call__(
+        self,
+        ids: tf.Tensor,  # int32 [N]
+        types: tf.Tensor,  # int32 [N]
+        columns: tf.Tensor,  # int32 [N]
+        seed: tf.Tensor | None,  # int32 [2]
+    ) -> tf.Tensor:  # float32 [N, H]
+        total = tf.gather(self.word, ids)
+        # Small tables by a product: the gradient of a gather with few distinct rows is slow.
+        total += tf.matmul(tf.one_hot(types, self._config.type_vocab_size), self.token_type)
+        total += tf.gather(self.position, columns)
+        total = self.norm(total)
+        return total if seed is None else dropout(total, self._config.hidden_dropout_prob, seed)
+
+
+# --------------------------------------------------------------------------------------------------
+# Models
+# --------------------------------------------------------------------------------------------------
+
+
+class BertOutput(NamedTuple):
+    """What the encoder computes. In padding-free execution padding positions are 0."""
+
+    embedding_output: tf.Tensor  # float32 [B, F, H]
+    all_encoder_layers: list[tf.Tensor]  # L times float32 [B, F, H]
+    sequence_output: tf.Tensor  # float32 [B, F, H], the last layer
+    pooled_output: tf.Tensor  # float32 [B, H]
+
+
+class BertModel(tf.Module):
+    """The encoder with its pooler.
+
+    Args:
+      config: sizes.
+      compute_dtype: dtype of the matrix products; variables, norms and softmax are float32.
+      static_shapes: compute padding too, so that all shapes are fixed.
+      seed: of the initial weights.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig,
+        *,
+        compute_dtype: tf.DType = tf.float32,
+        static_shapes: bool = False,
+        seed: int = 12345,
+    ):
+        super().__init__(name="bert")
+        self.config = config
+        self.compute_dtype = compute_dtype
+        self.static_shapes = static_shapes
+        weights = Weights(config.initializer_range, seed)
+        with self.name_scope:
+            self.embeddings = Embeddings(config, weights)
+            with tf.name_scope("encoder"):
+                self.layers = [
+                    TransformerLayer(config, weights, f"layer_{index}")
+                    for index in range(config.num_hidden_layers)
+                ]
+            with tf.name_scope("pooler"):
+                self.pooler = Dense(config.hidden_size, config.hidden_size, weights)
+
+    def __call__(
+        self,
+        input_ids: tf.Tensor,  # int32 [B, F]
+        input_mask: tf.Tensor | None = None,  # int32 [B, F]; default all 1
+        token_type_ids: tf.Tensor | None = None,  # int32 [B, F]; default all 0
+        *,
+        training: bool,
+        seed: tf.Tensor | None = None,  # int32 [2]
+    ) -> BertOutput:
+        """Encodes a batch.
+
+        Args:
+          input_ids: rows of the word table.
+          input_mask: 0 hides a position from every query.
+          token_type_ids: rows of the token type table.
+          training: whether to drop out.
+          seed: of dropout; needed when training with a dropout rate above 0.
+
+        Raises:
+          ValueError: training without a seed.
+        """
+        input_ids = tf.convert_to_tensor(input_ids)
+        input_mask = tf.ones_like(input_ids) if input_mask is None else input_mask
+        token_type_ids = tf.zeros_like(input_ids) if token_type_ids is None else token_type_ids
+        layout = TokenLayout(input_mask, self.static_shapes)
+        seeds = self._dropout_seeds(training, seed)  # [1 + 3 L, 2]
+
+        x = self.embeddings(
+            layout.flatten(input_ids),
+            layout.flatten(token_type_ids),
+            layout.columns(),
+            None if seeds is None else seeds[0],
+        )
+        states = [tf.cast(x, self.compute_dtype)]
+        bias = attention_bias(input_mask, self.config.attention)
+        for index, layer in enumerate(self.layers):
+            start = 1 + index * layer.DROPOUTS
+            own = None if seeds is None else seeds[start : start + layer.DROPOUTS]
+            states.append(layer(states[-1], layout, bias, own))
+
+        padded = [tf.cast(layout.pad(state), tf.float32) for state in states]
+        first = tf.cast(padded[-1][:, 0], self.compute_dtype)  # [B, H]
+        pooled = tf.cast(tf.tanh(self.pooler(first)), tf.float32)
+        return BertOutput(padded[0], padded[1:], padded[-1], pooled)
+
+    def _dropout_seeds(self, training: bool, seed: tf.Tensor | None) -> tf.Tensor | None:
+        config = self.config
+        if (
+            not training
+            or max(config.hidden_dropout_prob, config.attention_probs_dropout_prob) == 0
+        ):
+            return None
+        if seed is None:
+            raise ValueError("training with dropout needs a seed: pass seed=int32 [2]")
+        return tf.random.split(seed, 1 + TransformerLayer.DROPOUTS * len(self.layers))
+
+
+class MaskedLmHead(tf.Module):
+    """Vocabulary logits of hidden states; the output matrix is the word table."""
+
+    def __init__(self, config: BertConfig, weights: Weights):
+        super().__init__(name="predictions")
+        hidden = config.hidden_size
+        with self.name_scope:
+            with tf.name_scope("transform"):
+                self.dense = Dense(hidden, hidden, weights)
+                self.norm = LayerNorm(hidden, weights)
+            self.output_bias = weights.constant("output_bias", [config.vocab_size], 0.0)
+        self._activation = activation(config.hidden_act)
+
+    def __call__(
+        self,
+        states: tf.Tensor,  # [K, H]
+        table: tf.Tensor,  # float32 [V, H]
+    ) -> tf.Tensor:  # float32 [K, V]
+        states = self.norm(self._activation(self.dense(states)))
+        logits = tf.matmul(states, tf.cast(table, states.dtype), transpose_b=True)
+        return tf.nn.bias_add(tf.cast(logits, tf.float32), self.output_bias)
+
+
+class NextSentenceHead(tf.Module):
+    """Two logits of the pooled state: 0 = B follows A, 1 = B is from elsewhere."""
+
+    def __init__(self, config: BertConfig, weights: Weights):
+        super().__init__(name="seq_relationship")
+        with self.name_scope:
+            self.output_weights = weights.normal("output_weights", [2, config.hidden_size])
+            self.output_bias = weights.constant("output_bias", [2], 0.0)
+
+    def __call__(self, pooled: tf.Tensor) -> tf.Tensor:  # float32 [B, H] -> [B, 2]
+        logits = tf.matmul(pooled, self.output_weights, transpose_b=True)
+        return tf.nn.bias_add(logits, self.output_bias)
+
+
+class PretrainingModel(tf.Module):
+    """Encoder with the masked-LM and next-sentence heads; the 206 variables of BERT-BASE.
+
+    Arguments are those of BertModel.
+    """
+
+    def __init__(self, config: BertConfig, *, seed: int = 12345, **options: Any):
+        super().__init__(name="pretraining")
+        self.bert = BertModel(config, seed=seed, **options)
+        weights = Weights(config.initializer_range, seed)
+        with tf.name_scope("cls"):
+            self.masked_lm = MaskedLmHead(config, weights)
+            self.next_sentence = NextSentenceHead(config, weights)
+
+    def token_logits(self, states: tf.Tensor) -> tf.Tensor:  # float32 [K, H] -> float32 [K, V]
+        return self.masked_lm(
+            tf.cast(states, self.bert.compute_dtype),
+            tf.convert_to_tensor(self.bert.embeddings.word),
+        )
+
+
+def create_model_from_config(
+    config: BertConfig | Mapping[str, Any] | str, *, heads: bool = False, **options: Any
+) -> BertModel | PretrainingModel:
+    """Builds a model of any size, from Tiny (L=2, H=128) to BERT-LARGE (L=24, H=1024) and beyond.
+
+    Args:
+      config: a BertConfig, the values of one, or the path of a bert_config.json.
+      heads: with the masked-LM and next-sentence heads.
+      **options: compute_dtype, static_shapes and seed of BertModel.
+    """
+    if isinstance(config, str):
+        config = BertConfig.from_json_file(config)
+    elif not isinstance(config, BertConfig):
+        config = BertConfig.from_dict(config)
+    return (PretrainingModel if heads else BertModel)(config, **options)
+
+
+def named_variables(model: tf.Module) -> dict[str, tf.Variable]:
+    """Trainable variables by checkpoint name, in order of the names.
+
+    Raises:
+      ValueError: two variables share a name.
+    """
+    found: dict[str, tf.Variable] = {}
+    for variable in model.trainable_variables:
+        name = variable.name.removesuffix(":0")
+        if name in found:
+            raise ValueError(f"two variables are called {name}")
+        found[name] = variable
+    return dict(sorted(found.items()))

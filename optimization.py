@@ -1,0 +1,183 @@
+"""AdamWeightDecay, the learning rate schedule, clipping and the loss scale.
+
+The arithmetic stands in pure functions; the classes only hold state. Numbers equal those of the
+original release: no bias correction, decay outside the moments, a schedule that counts its decay from
+step 0 and therefore drops a little when warm-up ends. Checkpoints and published results depend on it.
+
+Source: Kingma and Ba 2014, arXiv 1412.6980 (moments); Loshchilov and Hutter 2017, arXiv 1711.05101
+(decoupled decay); Devlin et al. 2018, appendix A.2 (values).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+
+import tensorflow as tf
+
+BETA_1 = 0.9
+BETA_2 = 0.999
+EPSILON = 1e-6
+WEIGHT_DECAY = 0.01
+CLIP_NORM = 1.0
+
+# Searched anywhere in the variable's name.
+_NOT_DECAYED = re.compile("LayerNorm|layer_norm|bias")
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """Linear warm-up to a peak, linear decay to 0.
+
+    Attributes:
+      peak: learning rate that the decay starts from at step 0.
+      total_steps: step at which the rate is 0, and stays so.
+      warmup_steps: steps during which the rate is peak * step / warmup_steps instead.
+    """
+
+    peak: float
+    total_steps: int
+    warmup_steps: int = 0
+
+    def rate(self, step: tf.Tensor) -> tf.Tensor:
+        """The rate of the update that turns step into step + 1.
+
+        Args:
+          step: integer [], updates made so far; the first update has step 0, and with warm-up rate 0.
+
+        Returns:
+          float32 [].
+        """
+        done = tf.cast(step, tf.float32)
+        decayed = self.peak * (1.0 - tf.minimum(done, self.total_steps) / self.total_steps)
+        if not self.warmup_steps:
+            return decayed
+        warming = self.peak * done / self.warmup_steps
+        return tf.where(done < self.warmup_steps, warming, decayed)
+
+
+def is_decayed(name: str) -> bool:
+    """Whether weight decay applies: not to layer norms, not to biases."""
+    return _NOT_DECAYED.search(name) is None
+
+
+def adam_update(
+    parameter: tf.Tensor,
+    gradient: tf.Tensor,
+    m: tf.Tensor,
+    v: tf.Tensor,
+    rate: tf.Tensor,
+    decay: bool,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """One step of Adam without bias correction, with decoupled weight decay.
+
+    m' = 0.9 m + 0.1 g;  v' = 0.999 v + 0.001 g^2;  p' = p - rate (m' / (sqrt(v') + 1e-6) + 0.01 p).
+
+    Args:
+      parameter: float32, any shape.
+      gradient: float32, same shape.
+      m: float32, same shape; first moment.
+      v: float32, same shape; second moment.
+      rate: float32 [].
+      decay: whether the 0.01 p term applies.
+
+    Returns:
+      The new parameter, m and v.
+    """
+    m = BETA_1 * m + (1.0 - BETA_1) * gradient
+    v = BETA_2 * v + (1.0 - BETA_2) * tf.square(gradient)
+    update = m / (tf.sqrt(v) + EPSILON)
+    if decay:
+        update += WEIGHT_DECAY * parameter
+    return parameter - rate * update, m, v
+
+
+def clip(gradients: Sequence[tf.Tensor], limit: float = CLIP_NORM) -> tuple[list, tf.Tensor]:
+    """Scales gradients so that their common norm is at most ``limit``.
+
+    Args:
+      gradients: float32, any shapes, dense.
+      limit: the largest norm that stays as it is.
+
+    Returns:
+      The gradients and their norm before clipping, float32 []; not finite when any gradient is not.
+    """
+    norm = tf.linalg.global_norm(gradients)
+    return [gradient * (limit / tf.maximum(norm, limit)) for gradient in gradients], norm
+
+
+class AdamWeightDecay(tf.Module):
+    """Holds the moments of a set of variables and updates them in place.
+
+    Args:
+      variables: by checkpoint name. The moments are called <name>/adam_m and <name>/adam_v.
+    """
+
+    def __init__(self, variables: Mapping[str, tf.Variable]):
+        super().__init__(name="optimizer")
+        self.variables_by_name = dict(variables)
+        self.m = {name: self._moment(name + "/adam_m") for name in variables}
+        self.v = {name: self._moment(name + "/adam_v") for name in variables}
+
+    def _moment(self, name: str) -> tf.Variable:
+        shape = self.variables_by_name[name.rpartition("/")[0]].shape
+        return tf.Variable(tf.zeros(shape), trainable=False, name=name)
+
+    def slots(self) -> dict[str, tf.Variable]:
+        """The moments by checkpoint name."""
+        return {
+            f"{name}/adam_{kind}": slot
+            for kind in "mv"
+            for name, slot in getattr(self, kind).items()
+        }
+
+    def apply(self, gradients: Sequence[tf.Tensor], rate: tf.Tensor) -> None:
+        """Updates all variables.
+
+        Args:
+          gradients: float32, dense, in the order of the variables given at construction.
+          rate: float32 [].
+        """
+        for (name, variable), gradient in zip(
+            self.variables_by_name.items(), gradients, strict=True
+        ):
+            m, v = self.m[name], self.v[name]
+            new = adam_update(
+                tf.convert_to_tensor(variable),
+                gradient,
+                tf.convert_to_tensor(m),
+                tf.convert_to_tensor(v),
+                rate,
+                is_decayed(name),
+            )
+            for target, value in zip((variable, m, v), new, strict=True):
+                target.assign(value)
+
+
+class LossScale(tf.Module):
+    """Dynamic loss scale for float16: halves on overflow, doubles after many good steps.
+
+    Source: Micikevicius et al. 2017, arXiv 1710.03740, section 3.2.
+
+    Args:
+      initial: first scale.
+      growth_interval: good steps after which the scale doubles.
+    """
+
+    LARGEST = 2.0**24
+
+    def __init__(self, initial: float = 2.0**15, growth_interval: int = 2000):
+        super().__init__(name="loss_scale")
+        same = tf.VariableAggregation.ONLY_FIRST_REPLICA
+        self.growth_interval = growth_interval
+        self.scale = tf.Variable(initial, trainable=False, aggregation=same)
+        self.good_steps = tf.Variable(0, trainable=False, aggregation=same)
+
+    def update(self, finite: tf.Tensor) -> None:  # bool []
+        good = tf.where(finite, self.good_steps + 1, 0)
+        grow = good >= self.growth_interval
+        larger = tf.minimum(self.scale * 2.0, self.LARGEST)
+        kept = tf.where(grow, larger, tf.convert_to_tensor(self.scale))
+        self.scale.assign(tf.where(finite, kept, tf.maximum(self.scale * 0.5, 1.0)))
+        self.good_steps.assign(tf.where(grow, 0, good))

@@ -1,0 +1,161 @@
+"""What a running job shows: a bar on a terminal, plain lines elsewhere, metrics.jsonl, TensorBoard.
+
+Every figure is an average over the steps since the one shown before, so no step goes unseen.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Mapping
+
+import tensorflow as tf
+import tqdm
+from tensorflow.core.framework import summary_pb2
+
+_log = logging.getLogger(__name__)
+
+
+def duration(seconds: float) -> str:
+    """``59s``, ``4m05s``, ``3h20m`` or ``2d04h``."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s"
+    if whole < 86400:
+        return f"{whole // 3600}h{whole // 60 % 60:02d}m"
+    return f"{whole // 86400}d{whole // 3600 % 24:02d}h"
+
+
+class Events:
+    """Scalars for TensorBoard and a metrics.jsonl beside them; ``tensorboard`` need not be installed.
+
+    Args:
+      directory: where to write; None writes nothing (processes other than the chief).
+    """
+
+    def __init__(self, directory: str | None):
+        self._directory = directory
+        self._writer: tf.summary.SummaryWriter | None = None
+
+    def write(self, step: int, values: Mapping[str, float]) -> None:
+        """Appends one row of finite or infinite floats under a step."""
+        if self._directory is None:
+            return
+        if self._writer is None:
+            self._writer = tf.summary.create_file_writer(self._directory)
+        # What tf.summary.scalar writes, without its import of the tensorboard package.
+        metadata = summary_pb2.SummaryMetadata(
+            plugin_data=summary_pb2.SummaryMetadata.PluginData(plugin_name="scalars"),
+            data_class=summary_pb2.DATA_CLASS_SCALAR,
+        )
+        with self._writer.as_default(step=step):
+            for name, value in values.items():
+                tf.summary.write(name, tf.constant(value, tf.float32), metadata=metadata)
+        self._writer.flush()
+        path = os.path.join(self._directory, "metrics.jsonl")
+        with tf.io.gfile.GFile(path, "a") as file:
+            file.write(json.dumps({"step": step, **values}) + "\n")
+
+
+class Training:
+    """Progress of a training run.
+
+    Args:
+      first_step: step that the run starts from.
+      last_step: step at which it ends.
+      log_steps: steps from line to line; the first step is always shown.
+      events: where figures go besides the screen.
+      quiet: show nothing (processes other than the chief).
+    """
+
+    def __init__(
+        self, first_step: int, last_step: int, log_steps: int, events: Events, quiet: bool = False
+    ):
+        self._last_step = last_step
+        self._log_steps = log_steps
+        self._events = events
+        self._quiet = quiet
+        self._shown_step = first_step
+        self._shown_time = self._start_time = time.monotonic()
+        self._start_step = first_step
+        self._first = True
+        self._sums: dict[str, list[float]] = {}
+        self._bar = None
+        if sys.stderr.isatty() and not quiet:
+            self._bar = tqdm.tqdm(total=last_step, initial=first_step, unit="step", file=sys.stderr)
+
+    def update(
+        self,
+        step: int,
+        pairs: Mapping[str, tuple[float, float]],
+        totals: Mapping[str, float],
+        learning_rate: float,
+        loss_parts: tuple[str, ...],
+    ) -> None:
+        """Takes in what the steps up to ``step`` did and shows it when it is time.
+
+        Args:
+          step: steps done.
+          pairs: (sum, weight) of every metric over the new steps.
+          totals: examples and tokens over the new steps.
+          learning_rate: of the newest step.
+          loss_parts: names of the metrics whose sum is the loss.
+        """
+        for name, pair in {**pairs, **{k: (v, 0.0) for k, v in totals.items()}}.items():
+            held = self._sums.setdefault(name, [0.0, 0.0])
+            held[0] += pair[0]
+            held[1] += pair[1]
+        if self._bar is not None:
+            self._bar.update(step - self._bar.n)
+        is_time = self._first or step // self._log_steps > self._shown_step // self._log_steps
+        if is_time or step >= self._last_step:
+            self._show(step, learning_rate, loss_parts, totals)
+
+    def _show(
+        self, step: int, rate: float, loss_parts: tuple[str, ...], totals: Mapping[str, float]
+    ) -> None:
+        now = time.monotonic()
+        seconds = max(now - self._shown_time, 1e-9)
+        means = {
+            name: total / weight if weight else 0.0
+            for name, (total, weight) in self._sums.items()
+            if name not in totals
+        }
+        values = {"loss": sum(means[name] for name in loss_parts), **means, "learning_rate": rate}
+        rates = {f"{name}_per_second": self._sums[name][0] / seconds for name in totals}
+        self._events.write(step, {**values, **rates})
+        if not self._quiet:
+            self._print(step, values, rates, self._left(step, now))
+        self._sums = {}
+        self._shown_step, self._shown_time = step, now
+        if self._first:
+            # The first step contains the building of the graph: it must not spoil the forecast.
+            self._first = False
+            self._start_step, self._start_time = step, now
+
+    def _left(self, step: int, now: float) -> str:
+        done = step - self._start_step
+        if done <= 0:
+            return "?"
+        return duration((now - self._start_time) / done * (self._last_step - step))
+
+    def _print(
+        self, step: int, values: Mapping[str, float], rates: Mapping[str, float], left: str
+    ) -> None:
+        figures = " ".join(f"{name}={value:.4g}" for name, value in values.items())
+        if self._bar is not None:
+            self._bar.set_postfix_str(figures)
+            return
+        speeds = " ".join(
+            f"{value:.1f} {name.replace('_per_second', '/s')}" for name, value in rates.items()
+        )
+        _log.info("step %d/%d %s | %s | %s left", step, self._last_step, figures, speeds, left)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()

@@ -1,0 +1,1 @@
+"""What one task alone knows: its files, features, losses, answers and scores."""

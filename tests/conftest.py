@@ -1,0 +1,47 @@
+"""What all tests share: where the reference data lie, and how a script is run."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+# In this process TensorFlow's own kernels, whose sums run in the order of the original's numbers:
+# eight Adam steps blow the rounding of others up beyond the tolerances. Scripts run as users run them.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+
+@pytest.fixture(scope="session")
+def shared() -> pathlib.Path:
+    """The folder of golden values and real data beside the repository; skips where it is absent."""
+    folder = pathlib.Path(os.environ.get("BERT_SHARED", ROOT.parent / "shared"))
+    if not (folder / "golden").is_dir():
+        pytest.skip(f"no reference data in {folder} (set BERT_SHARED to its place)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def script():
+    """Runs a script of the project: ``script("create_vocab.py", "--vocab_size=99", cwd=...)``."""
+
+    environment = {k: v for k, v in os.environ.items() if k != "TF_ENABLE_ONEDNN_OPTS"}
+
+    def run(name: str, *arguments: str, timeout: float = 300, **options):
+        options.setdefault("env", environment)
+        return subprocess.run(
+            [sys.executable, str(ROOT / name), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            **options,
+        )
+
+    return run

@@ -1,0 +1,59 @@
+"""The files of one checkpoint; reading damaged ones is tested with the directories of them."""
+
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import checkpoint_files
+
+
+def test_the_index_comes_last_and_is_removed_first(tmp_path):
+    prefix = str(tmp_path / "model.ckpt-1")
+    checkpoint_files.write(prefix, {"a": np.ones(3)}, "{}\n")
+    (tmp_path / "model.ckpt-1.data-00000-of-00001.tempstate99").write_text("")
+    (tmp_path / "model.ckpt-10.index").write_text("")
+    endings = [path[len(prefix) :] for path in checkpoint_files.parts(prefix)]
+    assert endings == [".index", ".data-00000-of-00001", ".state.json"]
+    checkpoint_files.remove(prefix)
+    assert os.listdir(tmp_path) == ["model.ckpt-10.index"]
+
+
+def test_a_copy_reads_the_same(tmp_path):
+    prefix, twin = str(tmp_path / "one"), str(tmp_path / "two")
+    checkpoint_files.write(prefix, {"a": np.arange(3.0)}, None)
+    checkpoint_files.copy(prefix, twin)
+    checkpoint_files.remove(prefix)
+    assert not checkpoint_files.exists(prefix) and checkpoint_files.intact(twin)
+    np.testing.assert_array_equal(checkpoint_files.Checkpoint(twin).read(["a"])["a"], [0, 1, 2])
+
+
+def test_intact_reads_all_values(tmp_path):
+    prefix = str(tmp_path / "one")
+    checkpoint_files.write(prefix, {"a": np.zeros(50), "text": tf.constant(["x", "yz"])}, None)
+    assert checkpoint_files.intact(prefix)
+    assert checkpoint_files.Checkpoint(prefix).read(["text"])["text"].tolist() == [b"x", b"yz"]
+    with open(f"{prefix}.data-00000-of-00001", "r+b") as file:
+        file.write(b"\x01")
+    assert not checkpoint_files.intact(prefix)
+
+
+def test_a_name_that_is_not_there(tmp_path):
+    checkpoint_files.write(str(tmp_path / "one"), {"a": np.zeros(2)}, None)
+    with pytest.raises(KeyError, match="b"):
+        checkpoint_files.Checkpoint(str(tmp_path / "one")).read(["b"])
+
+
+def test_a_failed_write_leaves_nothing(tmp_path):
+    with pytest.raises(ValueError):  # the note is on disk by then
+        checkpoint_files.write(str(tmp_path / "one"), {"a": np.zeros(2), "b": object()}, "{}\n")
+    assert os.listdir(tmp_path) == []
+
+
+def test_reasons_are_one_plain_line():
+    error = tf.errors.DataLossError(None, None, "{{function_node x}} bad\nchecksum [Op:RestoreV2]")
+    assert checkpoint_files.reason(error) == "bad checksum"
+    assert checkpoint_files.reason(OSError(28, "No space left on device")).endswith(
+        "No space left on device"
+    )

@@ -1,0 +1,523 @@
+"""The model against numbers of the original release, NumPy, and itself under other layouts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import errors
+import modeling
+import optimization
+from tasks import pretraining
+
+SMALL = modeling.BertConfig(
+    vocab_size=50,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=32,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    max_position_embeddings=20,
+    type_vocab_size=2,
+)
+
+
+def _golden_batch(golden) -> dict[str, tf.Tensor]:
+    names = (
+        "input_ids",
+        "input_mask",
+        "segment_ids",
+        "masked_lm_positions",
+        "masked_lm_ids",
+        "masked_lm_weights",
+        "next_sentence_labels",
+    )
+    batch = {name: tf.constant(golden[name]) for name in names}
+    return {**batch, "example_weights": tf.ones([len(golden["input_ids"])])}
+
+
+def _loss_function(task, batch, jit=False):
+    variables = list(modeling.named_variables(task.model).values())
+
+    @tf.function(jit_compile=jit)
+    def loss_and_gradients():
+        weights = task.weights(batch)
+        with tf.GradientTape() as tape:
+            pairs = task.sums(batch, training=False)
+            loss = tf.add_n(
+                [pairs[name][0] / (weights[name] + extra) for name, extra in task.loss_parts.items()]
+            )
+        return loss, [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)], pairs
+
+    return loss_and_gradients
+
+
+EXECUTIONS = {
+    "padding-free": {"static_shapes": False, "jit": False},
+    "static": {"static_shapes": True, "jit": False},
+    "static, XLA": {"static_shapes": True, "jit": True},
+}
+
+
+@pytest.fixture(params=EXECUTIONS, ids=list(EXECUTIONS))
+def original(request, shared):
+    """A model with the weights of the original's golden checkpoint, and its golden values."""
+    folder = shared / "golden/model"
+    config = modeling.BertConfig.from_json_file(str(folder / "bert_config.json"))
+    config = dataclasses.replace(
+        config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
+    how = EXECUTIONS[request.param]
+    model = modeling.PretrainingModel(config, static_shapes=how["static_shapes"])
+    reader = tf.train.load_checkpoint(str(folder / "bert_model.ckpt"))
+    for name, variable in modeling.named_variables(model).items():
+        variable.assign(reader.get_tensor(name))
+    return model, np.load(folder / "golden.npz"), how["jit"]
+
+
+def test_outputs_equal_the_original(original):
+    model, golden, jit = original
+    output = tf.function(model.bert, jit_compile=jit)(
+        tf.constant(golden["input_ids"]),
+        tf.constant(golden["input_mask"]),
+        tf.constant(golden["segment_ids"]),
+        training=False,
+    )
+    real = golden["input_mask"][..., None]
+    found = dict(enumerate(output.all_encoder_layers))
+    wanted = {index: golden[f"layer_{index}"] for index in found}
+    found |= {"embedding": output.embedding_output, "sequence": output.sequence_output}
+    wanted |= {
+        "embedding": golden["embedding_output"],
+        "sequence": golden["sequence_output"],
+    }
+    for key, value in found.items():
+        np.testing.assert_allclose(value * real, wanted[key] * real, atol=1e-5, err_msg=str(key))
+    np.testing.assert_allclose(output.pooled_output, golden["pooled_output"], atol=1e-5)
+
+
+def test_losses_gradients_and_updates_equal_the_original(original):
+    model, golden, jit = original
+    task = pretraining.MaskedLm(model)
+    variables = modeling.named_variables(model)
+    compute = _loss_function(task, _golden_batch(golden), jit)
+    optimizer = optimization.AdamWeightDecay(variables)
+    losses = []
+    for step in range(1, 9):
+        loss, gradients, pairs = compute()
+        losses.append(float(loss))
+        clipped, norm = optimization.clip(gradients)
+        if step == 1:
+            assert float(norm) == pytest.approx(float(golden["grad_global_norm"]), abs=1e-4)
+            assert float(loss) == pytest.approx(float(golden["loss"]), abs=1e-5)
+            total, weight = pairs["masked_lm_loss"]
+            wanted = float(golden["masked_lm_loss"])
+            assert float(total / (weight + 1e-5)) == pytest.approx(wanted, abs=1e-5)
+            total, weight = pairs["next_sentence_loss"]
+            wanted = float(golden["next_sentence_loss"])
+            assert float(total / weight) == pytest.approx(wanted, abs=1e-5)
+            for name, gradient in zip(variables, gradients, strict=True):
+                np.testing.assert_allclose(
+                    gradient, golden[f"grad/{name}"], atol=3e-6, rtol=0, err_msg=name
+                )
+        optimizer.apply(clipped, tf.constant(5e-3))
+        tolerance = {1: 2e-5, 2: 2e-5, 8: 2e-4}.get(step)
+        if tolerance:
+            for name, variable in variables.items():
+                np.testing.assert_allclose(
+                    variable, golden[f"step{step}/{name}"], atol=tolerance, rtol=0, err_msg=name
+                )
+    np.testing.assert_allclose(losses, golden["train_losses"], atol=1e-4)
+
+
+def _fill(model: tf.Module) -> None:
+    """The filling rule of the published test values: 0.1 sin(0.7 j + phase of the name)."""
+    for name, variable in modeling.named_variables(model).items():
+        phase = sum(name.encode()) % 97
+        values = 0.1 * np.sin(0.7 * np.arange(np.prod(variable.shape)) + phase)
+        if name.endswith("gamma"):
+            values += 1
+        variable.assign(values.reshape(variable.shape).astype("float32"))
+
+
+FILLED_BATCH = {
+    "input_ids": [[1, 2, 3, 4, 5, 0, 0], [7, 8, 9, 10, 11, 12, 13]],
+    "input_mask": [[1, 1, 1, 1, 1, 0, 0], [1] * 7],
+    "segment_ids": [[0, 0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1, 1]],
+    "masked_lm_positions": [[1, 3, 0], [2, 4, 5]],
+    "masked_lm_ids": [[20, 21, 0], [22, 23, 24]],
+    "masked_lm_weights": [[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]],
+    "next_sentence_labels": [[1], [0]],
+    "example_weights": [1.0, 1.0],
+}
+
+
+@pytest.mark.parametrize("static_shapes", [False, True])
+def test_published_values_of_a_filled_model(static_shapes):
+    model = modeling.PretrainingModel(SMALL, static_shapes=static_shapes)
+    _fill(model)
+    assert len(modeling.named_variables(model)) == 46
+    batch = {name: tf.constant(value) for name, value in FILLED_BATCH.items()}
+    output = model.bert(
+        batch["input_ids"], batch["input_mask"], batch["segment_ids"], training=False
+    )
+    embedded, sequence, pooled = (
+        output.embedding_output,
+        output.sequence_output,
+        output.pooled_output,
+    )
+    near = {"atol": 2e-6, "rtol": 0}
+    np.testing.assert_allclose(
+        embedded[0, 0, :4], [1.214707, 0.256690, -0.659184, -1.215185], **near
+    )
+    np.testing.assert_allclose(
+        sequence[0, 0, :4], [1.510280, 0.345864, -0.908784, -1.392949], **near
+    )
+    np.testing.assert_allclose(
+        sequence[1, 6, 12:], [1.280583, 0.810983, 0.065151, -0.685040], **near
+    )
+    real = np.array(FILLED_BATCH["input_mask"])[..., None]
+    assert np.abs(sequence.numpy() * real).sum() == pytest.approx(175.491643, abs=1e-4)
+    np.testing.assert_allclose(
+        pooled[:, :4],
+        [[-0.224414, -0.411453, -0.414243, -0.232477], [-0.025325, -0.248543, -0.347848, -0.2926]],
+        **near,
+    )
+
+    task = pretraining.MaskedLm(model)
+    compute = _loss_function(task, batch)
+    loss, gradients, pairs = compute()
+    assert float(pairs["masked_lm_loss"][0]) / 5 == pytest.approx(4.4686737, abs=2e-5)
+    assert float(pairs["next_sentence_loss"][0]) / 2 == pytest.approx(0.6869955, abs=1e-6)
+    assert float(loss) == pytest.approx(5.155669, abs=1e-5)
+    optimizer = optimization.AdamWeightDecay(modeling.named_variables(model))
+    losses = []
+    for step in range(3):
+        gradients, norm = optimization.clip(gradients)
+        if step == 0:
+            assert float(norm) == pytest.approx(6.12947, abs=1e-4)
+        optimizer.apply(gradients, tf.constant(0.005))
+        loss, gradients, _ = compute()
+        losses.append(float(loss))
+    np.testing.assert_allclose(losses, [4.358814, 3.661119, 3.067264], atol=2e-5)
+    variables = modeling.named_variables(model)
+    sums = {name: float(tf.reduce_sum(tf.abs(value))) for name, value in variables.items()}
+    assert sums["bert/embeddings/word_embeddings"] == pytest.approx(52.309265, abs=2e-4)
+    norm_name = "bert/encoder/layer_1/output/LayerNorm/gamma"
+    assert sums[norm_name] == pytest.approx(16.039856, abs=2e-4)
+    assert sums["cls/seq_relationship/output_bias"] == pytest.approx(0.187272, abs=2e-5)
+
+
+# --- properties -------------------------------------------------------------------------------------
+
+
+def _random_batch(rng, batch=5, length=13, config=SMALL):
+    lengths = rng.integers(2, length + 1, batch)
+    lengths[0] = length
+    mask = (np.arange(length) < lengths[:, None]).astype("int32")
+    ids = rng.integers(1, config.vocab_size, (batch, length)).astype("int32") * mask
+    types = rng.integers(0, config.type_vocab_size, (batch, length)).astype("int32") * mask
+    return ids, mask, types
+
+
+@pytest.mark.parametrize("attention", modeling.ATTENTION_KINDS)
+def test_padding_changes_no_real_position(attention):
+    config = dataclasses.replace(SMALL, attention=attention, initializer_range=0.3)
+    free = modeling.BertModel(config)
+    static = modeling.BertModel(config, static_shapes=True)
+    ids, mask, types = _random_batch(np.random.default_rng(1))
+    wide = [np.pad(x, [[0, 0], [0, 6]]) for x in (ids, mask, types)]
+    wanted = static(ids, mask, types, training=False)
+    for output in (
+        free(ids, mask, types, training=False),
+        free(*wide, training=False),
+        static(*wide, training=False),
+    ):
+        found = output.sequence_output[:, : ids.shape[1]] * mask[..., None]
+        np.testing.assert_allclose(found, wanted.sequence_output * mask[..., None], atol=1e-5)
+        np.testing.assert_allclose(output.pooled_output, wanted.pooled_output, atol=1e-5)
+
+
+def test_holes_in_the_mask_are_as_good_as_padding():
+    model = modeling.BertModel(dataclasses.replace(SMALL, initializer_range=0.3))
+    static = modeling.BertModel(model.config, static_shapes=True)
+    ids, mask, types = _random_batch(np.random.default_rng(2))
+    mask[:, 1] = 0
+    found = model(ids, mask, types, training=False).sequence_output
+    wanted = static(ids, mask, types, training=False).sequence_output
+    np.testing.assert_allclose(found * mask[..., None], wanted * mask[..., None], atol=1e-5)
+
+
+def test_rows_of_padding_only_are_finite():
+    for static_shapes in (False, True):
+        model = modeling.BertModel(SMALL, static_shapes=static_shapes)
+        zeros = np.zeros([2, 7], "int32")
+        output = model(zeros, zeros, zeros, training=False)
+        assert np.isfinite(output.pooled_output).all()
+
+
+def test_left_to_right_sees_nothing_that_comes_later():
+    config = dataclasses.replace(SMALL, initializer_range=0.3)
+    rng = np.random.default_rng(3)
+    ids = rng.integers(0, 50, (2, 9)).astype("int32")
+    changed = ids.copy()
+    changed[:, 5:] = (changed[:, 5:] + 7) % 50
+    for attention, same in (("left_to_right", True), ("bidirectional", False)):
+        model = modeling.BertModel(dataclasses.replace(config, attention=attention))
+        one = model(ids, training=False).sequence_output
+        other = model(changed, training=False).sequence_output
+        assert np.allclose(one[:, :5], other[:, :5], atol=1e-6) is same
+        assert not np.allclose(one[:, 5:], other[:, 5:], atol=1e-3)
+
+
+def test_order_of_the_batch_does_not_matter():
+    model = modeling.BertModel(SMALL)
+    inputs = _random_batch(np.random.default_rng(4))
+    order = [3, 0, 4, 1, 2]
+    one = model(*inputs, training=False).pooled_output.numpy()
+    other = model(*(x[order] for x in inputs), training=False).pooled_output
+    np.testing.assert_allclose(one[order], other, atol=1e-6)
+
+
+def test_tracing_happens_once_for_all_shapes():
+    model = modeling.BertModel(SMALL)
+    spec = tf.TensorSpec([None, None], tf.int32)
+
+    @tf.function(input_signature=[spec, spec])
+    def encode(ids, mask):
+        return model(ids, mask, training=False).sequence_output
+
+    for batch, length in ((2, 7), (3, 5), (1, 1)):
+        encode(tf.ones([batch, length], tf.int32), tf.ones([batch, length], tf.int32))
+    assert encode.experimental_get_tracing_count() == 1
+
+
+def test_gelu_and_layer_norm_against_numpy_and_numeric_gradients():
+    x = np.linspace(-6, 6, 60).astype("float32").reshape(4, 15)
+    wide = x.astype("float64")
+    wanted = 0.5 * wide * (1 + np.tanh(np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)))
+    np.testing.assert_allclose(modeling.gelu(tf.constant(x)), wanted, atol=1e-6)
+    theory, numeric = tf.test.compute_gradient(modeling.gelu, [x], delta=1e-2)
+    np.testing.assert_allclose(theory[0], numeric[0], atol=2e-3)
+
+    rng = np.random.default_rng(5)
+    x, gamma, beta = (rng.normal(size=s).astype("float32") for s in ((6, 9), (9,), (9,)))
+    wide = x.astype("float64")
+    normal = (wide - wide.mean(-1, keepdims=True)) / np.sqrt(
+        wide.var(-1, keepdims=True) + 1e-12
+    )
+    np.testing.assert_allclose(
+        modeling.layer_norm(x, gamma, beta), normal * gamma + beta, atol=1e-5
+    )
+    theory, numeric = tf.test.compute_gradient(
+        modeling.layer_norm, [tf.constant(v) for v in (x, gamma, beta)], delta=1e-2
+    )
+    for one, other in zip(theory, numeric, strict=True):
+        np.testing.assert_allclose(one, other, atol=5e-3)
+
+
+def test_dropout_keeps_its_share_and_its_mean():
+    x = tf.ones([1000, 1001])
+    dropped = modeling.dropout(x, 0.1, tf.constant([1, 2])).numpy()
+    kept = (dropped != 0).mean()
+    # Standard deviation of the share: sqrt(0.1 0.9 / 1,001,000) = 0.0003; four of them.
+    assert kept == pytest.approx(0.9, abs=0.0012)
+    np.testing.assert_allclose(dropped[dropped != 0], 1 / 0.9, rtol=1e-4)
+    again = modeling.dropout(x, 0.1, tf.constant([1, 2])).numpy()
+    assert (again == dropped).all()
+    other = modeling.dropout(x, 0.1, tf.constant([1, 3])).numpy()
+    # Independent masks agree in 0.9^2 + 0.1^2 of the places.
+    assert ((other != 0) == (dropped != 0)).mean() == pytest.approx(0.82, abs=0.002)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = modeling.dropout(x, 0.1, tf.constant([1, 2]))
+    np.testing.assert_array_equal(tape.gradient(y, x), dropped)
+
+
+def test_dropout_needs_a_seed_and_differs_from_layer_to_layer():
+    config = dataclasses.replace(SMALL, hidden_dropout_prob=0.1)
+    model = modeling.BertModel(config)
+    ids = tf.ones([2, 7], tf.int32)
+    with pytest.raises(ValueError, match="seed"):
+        model(ids, training=True)
+    seeds = model._dropout_seeds(True, tf.constant([1, 2])).numpy()
+    assert len(np.unique(seeds, axis=0)) == 1 + 3 * config.num_hidden_layers
+    one = model(ids, training=True, seed=tf.constant([1, 2])).pooled_output
+    other = model(ids, training=True, seed=tf.constant([1, 2])).pooled_output
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(tf.bfloat16, 0.1), (tf.float16, 0.02)])
+def test_half_precision_is_near_and_does_not_overflow(dtype, tolerance):
+    ids, mask, types = _random_batch(np.random.default_rng(6))
+    exact = modeling.BertModel(SMALL)(ids, mask, types, training=False)
+    half = modeling.BertModel(SMALL, compute_dtype=dtype)(ids, mask, types, training=False)
+    assert half.sequence_output.dtype == tf.float32
+    np.testing.assert_allclose(half.sequence_output, exact.sequence_output, atol=tolerance)
+    assert all(v.dtype == tf.float32 for v in modeling.BertModel(SMALL).variables)
+
+
+# --- sizes ------------------------------------------------------------------------------------------
+
+
+def _count(config: modeling.BertConfig, heads: bool) -> int:
+    """Number of parameters, without making the values."""
+    with tf.Graph().as_default():
+        model = modeling.create_model_from_config(config, heads=heads)
+        return sum(int(np.prod(v.shape)) for v in modeling.named_variables(model).values())
+
+
+def _sizes(layers, hidden, heads, vocab=30522):
+    return modeling.BertConfig(
+        vocab_size=vocab,
+        num_hidden_layers=layers,
+        hidden_size=hidden,
+        num_attention_heads=heads,
+        intermediate_size=4 * hidden,
+        type_vocab_size=2,
+    )
+
+
+@pytest.mark.parametrize(
+    "layers, hidden, vocab, encoder, with_heads",
+    [
+        (12, 768, 30522, 109_482_240, 110_106_428),
+        (24, 1024, 30522, 335_141_888, 336_226_108),
+        (12, 768, 28996, 108_310_272, 108_932_934),
+        (24, 1024, 28996, 333_579_264, 334_661_958),
+    ],
+)
+def test_parameter_counts_of_base_and_large(layers, hidden, vocab, encoder, with_heads):
+    config = _sizes(layers, hidden, hidden // 64, vocab)
+    assert _count(config, heads=False) == encoder
+    assert _count(config, heads=True) == with_heads
+
+
+MINIATURES = {
+    2: (4_385_920, 9_591_040, 22_458_880, 38_603_520),
+    4: (4_782_464, 11_170_560, 28_763_648, 52_779_264),
+    6: (5_179_008, 12_750_080, 35_068_416, 66_955_008),
+    8: (5_575_552, 14_329_600, 41_373_184, 81_130_752),
+    10: (5_972_096, 15_909_120, 47_677_952, 95_306_496),
+    12: (6_368_640, 17_488_640, 53_982_720, 109_482_240),
+}
+
+
+def test_parameter_counts_of_the_miniatures():
+    for layers, counts in MINIATURES.items():
+        for hidden, count in zip((128, 256, 512, 768), counts, strict=True):
+            assert _count(_sizes(layers, hidden, hidden // 64), heads=False) == count
+
+
+def test_variable_names_shapes_and_dtypes_are_the_original_ones():
+    layers, hidden, inner, vocab, types, positions = 2, 16, 32, 50, 2, 20
+    wanted = {
+        "bert/embeddings/word_embeddings": (vocab, hidden),
+        "bert/embeddings/token_type_embeddings": (types, hidden),
+        "bert/embeddings/position_embeddings": (positions, hidden),
+        "bert/pooler/dense/kernel": (hidden, hidden),
+        "bert/pooler/dense/bias": (hidden,),
+        "cls/predictions/transform/dense/kernel": (hidden, hidden),
+        "cls/predictions/transform/dense/bias": (hidden,),
+        "cls/predictions/output_bias": (vocab,),
+        "cls/seq_relationship/output_weights": (2, hidden),
+        "cls/seq_relationship/output_bias": (2,),
+    }
+    norms = ["bert/embeddings", "cls/predictions/transform"]
+    for index in range(layers):
+        layer = f"bert/encoder/layer_{index}"
+        norms += [f"{layer}/attention/output", f"{layer}/output"]
+        for name in ("attention/self/query", "attention/self/key", "attention/self/value"):
+            wanted |= {f"{layer}/{name}/kernel": (hidden, hidden), f"{layer}/{name}/bias": (hidden,)}
+        for name, size in (
+            ("attention/output/dense", (hidden, hidden)),
+            ("intermediate/dense", (hidden, inner)),
+            ("output/dense", (inner, hidden)),
+        ):
+            wanted |= {f"{layer}/{name}/kernel": size, f"{layer}/{name}/bias": size[1:]}
+    for name in norms:
+        wanted |= {f"{name}/LayerNorm/{kind}": (hidden,) for kind in ("gamma", "beta")}
+    found = modeling.named_variables(modeling.PretrainingModel(SMALL))
+    assert {name: tuple(v.shape) for name, v in found.items()} == wanted
+    assert {v.dtype for v in found.values()} == {tf.float32}
+    # Two models of one process get the same names.
+    assert list(modeling.named_variables(modeling.PretrainingModel(SMALL))) == list(found)
+
+
+def test_initial_values():
+    config = _sizes(1, 128, 2, vocab=2000)
+    variables = modeling.named_variables(modeling.PretrainingModel(config, seed=7))
+    for name, variable in variables.items():
+        values = variable.numpy()
+        if name.endswith(("bias", "beta")):
+            assert (values == 0).all(), name
+        elif name.endswith("gamma"):
+            assert (values == 1).all(), name
+        else:
+            assert np.abs(values).max() <= 0.04, name
+            # A normal cut at two standard deviations has 0.8796 of its standard deviation.
+            assert values.std() == pytest.approx(0.02 * 0.8796, rel=0.1), name
+    again = modeling.named_variables(modeling.PretrainingModel(config, seed=7))
+    other = modeling.named_variables(modeling.PretrainingModel(config, seed=8))
+    name = "bert/encoder/layer_0/attention/self/query/kernel"
+    np.testing.assert_array_equal(variables[name], again[name])
+    assert np.abs(variables[name].numpy() - other[name].numpy()).max() > 0.01
+    key = variables[name.replace("query", "key")].numpy()
+    assert np.abs(variables[name].numpy() - key).max() > 0.01
+
+
+# --- configuration ----------------------------------------------------------------------------------
+
+
+def test_config_file_round_trip(tmp_path, caplog):
+    path = tmp_path / "bert_config.json"
+    path.write_text(json.dumps({"vocab_size": 30522, "directionality": "bidi", "hidden_size": 24}))
+    config = modeling.BertConfig.from_json_file(str(path))
+    assert (config.hidden_size, config.num_hidden_layers, config.type_vocab_size) == (24, 12, 16)
+    assert "directionality" in caplog.text
+    text = config.to_json_string()
+    assert text.startswith('{\n  "attention_probs_dropout_prob": 0.1,\n  "directionality": "bidi"')
+    assert text.endswith("}\n") and list(json.loads(text)) == sorted(json.loads(text))
+    assert "left_to_right" in dataclasses.replace(config, attention="left_to_right").to_json_string()
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("{}", "vocab_size is missing"),
+        ("[1]", "expected a JSON object"),
+        ("{", "not a JSON file"),
+        ('{"vocab_size": "30522"}', "vocab_size is '30522', expected a whole number"),
+        ('{"vocab_size": true}', "vocab_size is True"),
+        ('{"vocab_size": 9, "hidden_size": 0}', "hidden_size is 0"),
+        ('{"vocab_size": 9, "hidden_size": 100}', "hidden_size 100 .* num_attention_heads 12"),
+        ('{"vocab_size": 9, "hidden_dropout_prob": 1.0}', "hidden_dropout_prob is 1.0"),
+        ('{"vocab_size": 9, "hidden_act": "swish"}', "Unsupported activation.*swish"),
+        ('{"vocab_size": 9, "attention": "up"}', "attention is 'up'"),
+    ],
+)
+def test_config_mistakes_are_named(tmp_path, text, message):
+    path = tmp_path / "bert_config.json"
+    path.write_text(text)
+    with pytest.raises(errors.UserError, match=message) as raised:
+        modeling.BertConfig.from_json_file(str(path))
+    assert str(path) in str(raised.value) and "--bert_config_file" in str(raised.value)
+
+
+def test_config_file_that_is_not_there(tmp_path):
+    with pytest.raises(errors.UserError, match="--bert_config_file=.*nowhere.json: cannot be read"):
+        modeling.BertConfig.from_json_file(str(tmp_path / "nowhere.json"))
+
+
+def test_activations_by_name():
+    x = tf.constant([-1.0, 2.0])
+    np.testing.assert_allclose(modeling.activation("ReLU")(x), [0, 2])
+    np.testing.assert_allclose(modeling.activation("tanh")(x), np.tanh([-1, 2]), rtol=1e-6)
+    for name in ("linear", "", None):
+        np.testing.assert_allclose(modeling.activation(name)(x), x)
+    assert modeling.activation("GELU") is modeling.gelu

@@ -1,0 +1,622 @@
+"""The only loop: train, evaluate, resume, and the guards around them.
+
+A ``Trainer`` knows nothing of what it trains. It takes a task (a model, its losses and metrics as sums
+and weights) and batches (a dataset for each input pipeline, from any position), and runs them under a
+tf.distribute strategy. A step is: global loss weights, loss and gradients per replica, all-reduce,
+clip, update. Only the loss-and-gradient function, which is pure, may be compiled by XLA.
+
+Order in which a run gets its weights: the newest checkpoint of the output directory, with optimizer,
+step and position in the data; else the initial checkpoint, weights only; else random values.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import math
+import os
+import platform
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+import batching
+import checkpoints
+import devices
+import errors
+import modeling
+import optimization
+import options
+import progress
+
+_log = logging.getLogger(__name__)
+
+Batch = dict[str, tf.Tensor]
+
+# float16 steps that overflow one after the other before the run is given up.
+_MOST_SKIPS = 50
+
+
+class Task(Protocol):
+    """What is trained; see ``tasks.pretraining`` for one."""
+
+    model: tf.Module
+    loss_parts: Mapping[str, float]
+    metrics: Sequence[str]
+    without_gradient: Sequence[str]
+
+    def weights(self, batch: Batch) -> dict[str, tf.Tensor]: ...
+
+    def sums(
+        self, batch: Batch, *, training: bool, seed: tf.Tensor | None = None
+    ) -> dict[str, tuple[tf.Tensor, tf.Tensor]]: ...
+
+
+class Batches(Protocol):
+    """Where examples come from; see ``batching.RecordBatches`` for one."""
+
+    batch_size: int
+
+    def dataset(self, context: tf.distribute.InputContext, start: int = 0) -> tf.data.Dataset: ...
+
+
+class Trainer:
+    """Runs a task.
+
+    Args:
+      build_task: makes the task and its model; called once, under the strategy's scope.
+      strategy: from ``devices.create_strategy``.
+      run: where and how often to save, evaluate and log.
+      device: precision and XLA.
+      init_checkpoint: weights to start from when the output directory has none; may be empty.
+    """
+
+    def __init__(
+        self,
+        build_task: Callable[[], Task],
+        *,
+        strategy: tf.distribute.Strategy,
+        run: options.RunOptions,
+        device: options.DeviceOptions,
+        init_checkpoint: str = "",
+    ):
+        self._strategy = strategy
+        self._run = run
+        self._init_checkpoint = init_checkpoint
+        self._xla = device.xla
+        self._calls_on_device = run.iterations_per_loop if device.use_tpu else 1
+        self.is_chief = devices.is_chief(strategy)
+        with strategy.scope():
+            self.task = build_task()
+            self._step = tf.Variable(
+                0,
+                dtype=tf.int64,
+                trainable=False,
+                aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+                name="global_step",
+            )
+        self.variables = modeling.named_variables(self.task.model)
+        self._trained = {
+            name: variable
+            for name, variable in self.variables.items()
+            if not name.startswith(tuple(self.task.without_gradient))
+        }
+        self._events = progress.Events(run.output_dir if self.is_chief else None)
+        self._optimizer: optimization.AdamWeightDecay | None = None
+        self._loss_scale: optimization.LossScale | None = None
+        self._half = device.precision == "float16"
+        self._examples_seen = 0
+        self._restored_from: str | None = None
+
+    @property
+    def step(self) -> int:
+        """Updates made so far."""
+        return int(self._step.numpy())
+
+    @property
+    def restored_from(self) -> str | None:
+        """The checkpoint the weights come from; None: random, or trained since."""
+        return self._restored_from
+
+    # ------------------------------------------------------------------ weights
+
+    def restore(self, prefix: str | None = None) -> None:
+        """Gives the model its weights; see the module's docstring for the order.
+
+        Args:
+          prefix: a checkpoint of this model to evaluate instead of the newest.
+        """
+        newest = prefix or checkpoints.latest(self._run.output_dir)
+        if newest:
+            if self._init_checkpoint:
+                _log.info("using %s; --init_checkpoint is ignored", newest)
+            wanted = self._to_save()
+            checkpoints.restore_all(wanted, newest)
+            state = checkpoints.read_state(newest)
+            self._examples_seen = int(state.get("examples_seen", -1))
+            if self._loss_scale is not None and "loss_scale" in state:
+                self._loss_scale.scale.assign(state["loss_scale"])
+                self._loss_scale.good_steps.assign(state["good_steps"])
+            self._restored_from = newest
+        elif self._init_checkpoint:
+            source = checkpoints.resolve(self._init_checkpoint)
+            checkpoints.restore(self.variables, source)
+            self._restored_from = source.path
+        else:
+            _log.info("no --init_checkpoint: all weights are random")
+
+    def checkpoints_to_evaluate(self, wanted: str) -> list[str | None]:
+        """What --eval_checkpoint names.
+
+        Args:
+          wanted: a checkpoint, "all" for those listed in the output directory, or empty for the
+            newest, or the initial checkpoint where there is none.
+
+        Returns:
+          Prefixes; None stands for the initial checkpoint.
+        """
+        directory = self._run.output_dir
+        if wanted == "all":
+            found = checkpoints.listed(directory)
+            if not found:
+                raise errors.UserError(f"--eval_checkpoint=all: no checkpoint in {directory}")
+            return list(found)
+        if wanted:
+            return [checkpoints.resolve(wanted, "--eval_checkpoint").path]
+        return [checkpoints.latest(directory)]
+
+    def restore_for_evaluation(self, prefix: str | None) -> None:
+        """Gives the model trained weights.
+
+        Args:
+          prefix: a checkpoint of this model; None: the initial checkpoint.
+
+        Raises:
+          errors.UserError: there is none, or it lacks variables that the metrics depend on.
+        """
+        if prefix:
+            self.restore(prefix)
+            return
+        if not self._init_checkpoint:
+            raise errors.UserError(
+                f"nothing to evaluate: no checkpoint in --output_dir={self._run.output_dir} and no "
+                "--init_checkpoint; train first (--do_train) or name one"
+            )
+        _log.info("no trained model in %s, using --init_checkpoint", self._run.output_dir)
+        source = checkpoints.resolve(self._init_checkpoint)
+        report = checkpoints.restore(self.variables, source)
+        untrained = [name for name in report.missing if name in self._trained]
+        if untrained:
+            raise errors.UserError(
+                f"--init_checkpoint={self._init_checkpoint} lacks {', '.join(untrained[:3])}"
+                f"{' and more' if len(untrained) > 3 else ''}: that would be evaluating an untrained "
+                "head; train first (--do_train)"
+            )
+
+    def _to_save(self) -> dict[str, tf.Variable]:
+        slots = self._optimizer.slots() if self._optimizer else {}
+        return {**self.variables, **slots, "global_step": self._step}
+
+    def _save(self, directory: str | None = None, keep: int | None = None) -> str:
+        state: dict[str, Any] = {"examples_seen": self._examples_seen}
+        if self._loss_scale is not None:
+            state["loss_scale"] = float(self._loss_scale.scale.numpy())
+            state["good_steps"] = int(self._loss_scale.good_steps.numpy())
+        return checkpoints.save(
+            directory or self._run.output_dir,
+            self.step,
+            self._to_save(),
+            keep=self._run.keep_checkpoint_max if keep is None else keep,
+            state=state,
+        )
+
+    def save_weights(self) -> str:
+        """Writes the weights without optimizer state to <output_dir>/weights/."""
+        directory = os.path.join(self._run.output_dir, "weights")
+        values = {**self.variables, "global_step": self._step}
+        return checkpoints.save(directory, self.step, values, keep=1)
+
+    # ------------------------------------------------------------------ training
+
+    def train(
+        self,
+        batches: Batches,
+        schedule: optimization.Schedule,
+        *,
+        accumulation: int = 1,
+        evaluate: Callable[[], Mapping[str, float]] | None = None,
+    ) -> bool:
+        """Trains up to step ``schedule.total_steps``, counted from 0 over all runs.
+
+        Args:
+          batches: an endless supply.
+          schedule: of the learning rate; its total is the last step.
+          accumulation: parts that each replica's batch is computed in.
+          evaluate: called every --eval_steps; the checkpoint with the lowest "loss" is kept in
+            <output_dir>/best.
+
+        Returns:
+          Whether the last step was reached; False after SIGTERM or SIGINT, with everything saved.
+
+        Raises:
+          errors.UserError: a loss or gradient that is not finite.
+          errors.FlagError: a batch size that the devices and parts do not divide.
+        """
+        self._check_batch_size(batches.batch_size, accumulation)
+        if self.is_chief:
+            checkpoints.clean_leftovers(self._run.output_dir)
+        with self._strategy.scope():
+            self._optimizer = optimization.AdamWeightDecay(self._trained)
+            self._loss_scale = optimization.LossScale() if self._half else None
+        self.restore()
+        first, last = self.step, schedule.total_steps
+        if first >= last:
+            _log.warning(
+                "nothing to train: %s is at step %d and --num_train_steps is %d; raise it to go on, "
+                "or take a new --output_dir",
+                self._restored_from,
+                first,
+                last,
+            )
+            return True
+        if self._examples_seen < 0 or not first:
+            self._examples_seen = first * batches.batch_size
+        run_steps = self._make_run_steps(schedule, accumulation)
+        start = self._examples_seen
+        iterator = iter(
+            self._strategy.distribute_datasets_from_function(
+                lambda context: batches.dataset(context, start)
+            )
+        )
+        if not first and self.is_chief:
+            self._save()
+        shown = progress.Training(
+            first, last, self._run.log_steps, self._events, quiet=not self.is_chief
+        )
+        with contextlib.closing(shown), _stop_signals() as stop:
+            while self.step < last and not stop.is_set():
+                self._advance(run_steps, iterator, last, batches.batch_size, shown, schedule)
+                self._after_steps(last, evaluate)
+        if self.step < last:
+            prefix = self._save() if self.is_chief else ""
+            _log.info("stopped at step %d, saved %s; the same command goes on", self.step, prefix)
+        return self.step >= last
+
+    def _check_batch_size(self, batch_size: int, accumulation: int) -> None:
+        parts = self._strategy.num_replicas_in_sync * accumulation
+        if batch_size % parts:
+            raise errors.FlagError(
+                f"--train_batch_size={batch_size} is not a multiple of {parts} "
+                f"({self._strategy.num_replicas_in_sync} devices x "
+                f"--gradient_accumulation_steps={accumulation})"
+            )
+
+    def _next_stop(self, last: int) -> int:
+        """The next step at which the host has something to do."""
+        run = self._run
+        periods = [run.save_checkpoints_steps, run.log_steps, run.eval_steps, self._calls_on_device]
+        return min([last] + [(self.step // p + 1) * p for p in periods if p])
+
+    def _advance(
+        self,
+        run_steps: Callable,
+        iterator: Iterator,
+        last: int,
+        batch_size: int,
+        shown: progress.Training,
+        schedule: optimization.Schedule,
+    ) -> None:
+        """Runs one or more steps and checks what came out."""
+        before = self.step
+        count = min(self._calls_on_device, self._next_stop(last) - before)
+        with _explained():
+            sums, weights, tokens, skipped, norm = (
+                value.numpy() for value in run_steps(iterator, tf.constant(count))
+            )
+        skipped = int(skipped)
+        if self._half:
+            self._check_scale()
+        elif skipped or not math.isfinite(norm):
+            raise self._not_finite(before + count - skipped + 1, sums, norm)
+        if self.step != before + count - skipped:
+            raise RuntimeError(f"{count} steps, {skipped} skipped, took {before} to {self.step}")
+        self._examples_seen += count * batch_size
+        pairs = {
+            name: (float(total), float(weight))
+            for name, total, weight in zip(self.task.metrics, sums, weights, strict=True)
+        }
+        totals = {"examples": float(count * batch_size), "tokens": float(tokens)}
+        rate = float(schedule.rate(tf.constant(max(0, self.step - 1))))
+        shown.update(self.step, pairs, totals, rate, tuple(self.task.loss_parts))
+
+    def _check_scale(self) -> None:
+        assert self._loss_scale is not None
+        if self._loss_scale.scale.numpy() <= 1.0:
+            raise errors.UserError(
+                f"step {self.step}: gradients overflow float16 at every loss scale; use "
+                "--precision=bfloat16 or float32, or lower --learning_rate"
+            )
+
+    def _not_finite(self, step: int, sums: np.ndarray, norm: float) -> errors.UserError:
+        parts = ", ".join(
+            f"{name} {value:g}" for name, value in zip(self.task.metrics, sums, strict=True)
+        )
+        good = checkpoints.latest(self._run.output_dir)
+        return errors.UserError(
+            f"step {step}: not finite (gradient norm {norm:g}; sums {parts}); the last good "
+            f"checkpoint is {good}. Lower --learning_rate or raise --num_warmup_steps, and run again"
+        )
+
+    def _after_steps(self, last: int, evaluate: Callable[[], Mapping[str, float]] | None) -> None:
+        """Saves and evaluates when it is time."""
+        step = self.step
+        is_last = step >= last
+        if self.is_chief and (is_last or step % self._run.save_checkpoints_steps == 0):
+            _log.info("saved %s", self._save())
+        if evaluate and self._run.eval_steps and (is_last or step % self._run.eval_steps == 0):
+            self._keep_best(evaluate())
+
+    def _keep_best(self, results: Mapping[str, float]) -> None:
+        _log.info("step %d: %s", self.step, format_results(results))
+        if not self.is_chief:
+            return
+        self._events.write(self.step, {f"eval_{name}": value for name, value in results.items()})
+        directory = os.path.join(self._run.output_dir, "best")
+        best = checkpoints.latest(directory)
+        before = checkpoints.read_state(best).get("loss", math.inf) if best else math.inf
+        if results["loss"] >= before:
+            return
+        prefix = checkpoints.save(
+            directory,
+            self.step,
+            self._to_save(),
+            keep=1,
+            state={"examples_seen": self._examples_seen, "loss": results["loss"]},
+        )
+        _log.info("best loss so far, kept as %s", prefix)
+
+    # ------------------------------------------------------------------ steps
+
+    def _make_run_steps(self, schedule: optimization.Schedule, accumulation: int) -> Callable:
+        """The compiled function that runs n steps: (iterator, int32 []) -> sums over them."""
+        strategy = self._strategy
+
+        def replica_step(batch: Batch) -> tuple[tf.Tensor, ...]:
+            return self._replica_step(batch, schedule, accumulation)
+
+        @tf.function
+        def run_steps(iterator: Iterator, count: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            sums = weights = tf.zeros([len(self.task.metrics)])
+            tokens, norm = tf.constant(0.0), tf.constant(0.0)
+            skipped = tf.constant(0)
+            for _ in tf.range(count):
+                own = strategy.run(replica_step, args=(next(iterator),))
+                sums += strategy.reduce("SUM", own[0], axis=None)
+                weights += strategy.reduce("SUM", own[1], axis=None)
+                tokens += strategy.reduce("SUM", own[2], axis=None)
+                # The same on all replicas.
+                finite, norm = (strategy.experimental_local_results(x)[0] for x in own[3:])
+                skipped += 1 - tf.cast(finite, tf.int32)
+            return sums, weights, tokens, skipped, norm
+
+        return run_steps
+
+    def _replica_step(
+        self, batch: Batch, schedule: optimization.Schedule, accumulation: int
+    ) -> tuple[tf.Tensor, ...]:
+        replica = tf.distribute.get_replica_context()
+        add = tf.distribute.ReduceOp.SUM
+        own = self.task.weights(batch)
+        total = replica.all_reduce(add, own) if replica.num_replicas_in_sync > 1 else own
+        weights = {name: total[name] + extra for name, extra in self.task.loss_parts.items()}
+        scale = tf.convert_to_tensor(self._loss_scale.scale) if self._loss_scale else None
+
+        gradients, sums, shares = self._accumulate(batch, weights, scale, accumulation)
+        if replica.num_replicas_in_sync > 1:
+            gradients = replica.all_reduce(add, gradients)
+        gradients, norm = optimization.clip(gradients)
+        finite = tf.math.is_finite(norm)
+        if self._loss_scale is None:
+            # With an unscaled loss, a loss that is not finite ends the run before it is applied.
+            finite &= tf.reduce_all(tf.math.is_finite(sums))
+        rate = schedule.rate(self._step)
+        assert self._optimizer is not None
+        optimizer = self._optimizer
+        tf.cond(finite, lambda: _done(optimizer.apply(gradients, rate)), lambda: False)
+        self._step.assign_add(tf.cast(finite, tf.int64))
+        if self._loss_scale:
+            self._loss_scale.update(finite)
+        tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
+        return sums, shares, tokens, finite, norm
+
+    def _seed(self) -> tf.Tensor:
+        """int32 [2]: dropout seed of this step on this replica."""
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        seed = tf.constant([self._run.random_seed & 0x7FFFFFFF, 0])
+        seed = tf.random.fold_in(seed, tf.cast(self._step, tf.int32))
+        return tf.random.fold_in(seed, replica)
+
+    def _accumulate(
+        self, batch: Batch, weights: dict[str, tf.Tensor], scale: tf.Tensor | None, parts: int
+    ) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor]:
+        """Gradients and metrics of a replica's batch, computed in ``parts`` parts."""
+        compute: Callable = self._loss_and_gradients
+        if self._xla:
+            compute = tf.function(compute, jit_compile=True)
+        seed = self._seed()
+        if parts == 1:
+            return compute(batch, weights, tf.random.fold_in(seed, 0), scale)
+        rows = tf.shape(batch["input_ids"])[0] // parts
+
+        def part(index: tf.Tensor, so_far: Any) -> tuple[tf.Tensor, Any]:
+            cut = {name: x[index * rows : (index + 1) * rows] for name, x in batch.items()}
+            new = compute(cut, weights, tf.random.fold_in(seed, index), scale)
+            return index + 1, tf.nest.map_structure(tf.add, so_far, new)
+
+        metrics = tf.zeros([len(self.task.metrics)])
+        zeros = ([tf.zeros(v.shape) for v in self._trained.values()], metrics, metrics)
+        _, total = tf.while_loop(
+            lambda index, _: index < parts, part, (tf.constant(0), zeros), parallel_iterations=1
+        )
+        return total
+
+    def _loss_and_gradients(
+        self, batch: Batch, weights: dict[str, tf.Tensor], seed: tf.Tensor, scale: tf.Tensor | None
+    ) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor]:
+        """Pure: gradients of this part's share of the loss, metric sums and weights."""
+        variables = list(self._trained.values())
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(variables)
+            pairs = self.task.sums(batch, training=True, seed=seed)
+            loss = tf.add_n(
+                [tf.math.divide_no_nan(pairs[name][0], weights[name]) for name in weights]
+            )
+            target = loss if scale is None else loss * scale
+        gradients = tape.gradient(target, variables)
+        missing = [n for n, g in zip(self._trained, gradients, strict=True) if g is None]
+        if missing:
+            raise RuntimeError(f"the loss does not depend on {', '.join(missing)}")
+        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        if scale is not None:
+            gradients = [gradient / scale for gradient in gradients]
+        sums, shares = zip(*(pairs[name] for name in self.task.metrics), strict=True)
+        return gradients, tf.stack(sums), tf.stack(shares)
+
+    # ------------------------------------------------------------------ evaluation
+
+    def evaluate(self, batches: Batches) -> dict[str, float]:
+        """Metrics over a finite supply of batches, each example counted once.
+
+        Returns:
+          "loss", the mean of every metric of the task, and "global_step".
+        """
+        if not hasattr(self, "_evaluate_batch"):
+            self._evaluate_batch = self._make_evaluate_batch()
+        totals = np.zeros([2, len(self.task.metrics)])
+        started = reported = time.monotonic()
+        count = 0
+        data = self._strategy.distribute_datasets_from_function(lambda c: batches.dataset(c))
+        with _explained():
+            for batch in data:
+                totals += self._evaluate_batch(batch).numpy()
+                count += 1
+                now = time.monotonic()
+                if now - reported > 10:
+                    reported = now
+                    rate = count * batches.batch_size / (now - started)
+                    _log.info("evaluated %d batches, %.1f examples/s", count, rate)
+        means = {
+            name: float(total / weight) if weight else 0.0
+            for name, total, weight in zip(self.task.metrics, *totals, strict=True)
+        }
+        loss = sum(means[name] for name in self.task.loss_parts)
+        return {"loss": loss, **means, "global_step": self.step}
+
+    def _make_evaluate_batch(self) -> Callable:
+        strategy = self._strategy
+
+        def sums(batch: Batch) -> tf.Tensor:  # -> [2, metrics]
+            pairs = self.task.sums(batch, training=False)
+            return tf.stack(
+                [tf.stack([pairs[name][i] for name in self.task.metrics]) for i in (0, 1)]
+            )
+
+        compute = tf.function(sums, jit_compile=True) if self._xla else sums
+
+        @tf.function
+        def evaluate_batch(batch: Batch) -> tf.Tensor:
+            return strategy.reduce("SUM", strategy.run(compute, args=(batch,)), axis=None)
+
+        return evaluate_batch
+
+
+def _done(_: None) -> bool:
+    return True
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Turns the input pipeline's complaint about impossible values into a user error."""
+    try:
+        yield
+    except tf.errors.InvalidArgumentError as error:
+        found = re.search(batching.OUT_OF_RANGE + r"[^\]]*?(?=\]|\n|$)", error.message)
+        if found is None:
+            raise
+        pieces = re.findall(r"\[([^\]]*)\]", error.message[found.start() - 1 :])
+        text = " ".join(pieces[:3]) or found.group()
+        raise errors.UserError(
+            f"{text}; the records were made with another vocabulary or other lengths than "
+            "--bert_config_file says"
+        ) from None
+
+
+@contextlib.contextmanager
+def _stop_signals() -> Iterator[threading.Event]:
+    """Turns the first SIGTERM or SIGINT into a request to stop; the second one stops at once."""
+    stop = threading.Event()
+    before: dict[int, Any] = {}
+
+    def handle(number: int, _: Any) -> None:
+        name = signal.Signals(number).name
+        _log.info("%s: stopping after this step; again to stop at once, without saving", name)
+        stop.set()
+        signal.signal(number, before[number])
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            before[number] = signal.signal(number, handle)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def format_results(results: Mapping[str, float]) -> str:
+    """``loss = 2.31, masked_lm_accuracy = 0.53``, for a log line."""
+    return ", ".join(f"{name} = {shown(value)}" for name, value in sorted(results.items()))
+
+
+def shown(value: float) -> str:
+    """A result as text: whole numbers as they are, others with the digits of a float32."""
+    return str(value) if isinstance(value, int) else str(np.float32(value))
+
+
+def write_results(path: str, results: Mapping[str, float]) -> None:
+    """Writes eval_results.txt: one ``key = value`` line each, keys sorted."""
+    text = "".join(f"{name} = {shown(value)}\n" for name, value in sorted(results.items()))
+    write_text(path, text)
+
+
+def write_text(path: str, text: str) -> None:
+    """Writes a file whole or not at all."""
+    partial = f"{path}.partial"
+    with tf.io.gfile.GFile(partial, "w") as file:
+        file.write(text)
+    tf.io.gfile.rename(partial, path, overwrite=True)
+
+
+def write_run_description(
+    directory: str, strategy: tf.distribute.Strategy, groups: Sequence[Any]
+) -> None:
+    """Writes run.json: resolved flags, versions and devices of the newest run."""
+    flags = {key: value for group in groups for key, value in vars(group).items()}
+    description = {
+        "command": sys.argv,
+        "flags": flags,
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+        "devices": devices.describe(strategy),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
+    text = json.dumps(description, indent=2, sort_keys=True) + "\n"
+    write_text(os.path.join(directory, "run.json"), text)
