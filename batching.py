@@ -1,9 +1,9 @@
 """From record files to batches: a shuffled order that is a pure function of (seed, position).
 
-Records are read in windows of consecutive ones. In each epoch the windows are permuted over all files;
-groups of them are read together and their records permuted. The position in the data is one number,
-the count of examples consumed, so a resumed run reads on where it stopped, at once, whatever the
-number of devices: every replica takes its slice of the same global batch.
+Records are read in windows of consecutive ones. In each epoch the windows are permuted over all
+files; groups of them are read together and their records permuted. The position in the data is one
+number, the count of examples consumed, so a resumed run reads on where it stopped, at once,
+whatever the number of devices: every replica takes its slice of the same global batch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Window(NamedTuple):
 
     path: str
     offset: int  # bytes
-    count: int  # records
+    records: int
 
 
 def find_windows(path: str, size: int = WINDOW) -> list[Window]:
@@ -73,10 +73,10 @@ def _broken(path: str, position: int) -> errors.UserError:
 def read_window(window: Window) -> np.ndarray:
     """The serialized records, object array [count]; TensorFlow checks their checksums."""
     reader = tf_record.tf_record_random_reader(window.path)
-    found = np.empty(window.count, object)
+    found = np.empty(window.records, object)
     offset = window.offset
     try:
-        for index in range(window.count):
+        for index in range(window.records):
             found[index], offset = reader.read(offset)
     except (tf.errors.DataLossError, IndexError):
         raise errors.UserError(
@@ -90,7 +90,7 @@ def read_window(window: Window) -> np.ndarray:
 
 def shuffled(windows: Sequence[Window], seed: int, start: int = 0) -> Iterator[bytes]:
     """Endless stream of records, every one once an epoch, beginning with number ``start``."""
-    total = sum(window.count for window in windows)
+    total = sum(window.records for window in windows)
     epoch, skip = divmod(start, total)
     while True:
         # RandomState: NumPy promises that its stream never changes.
@@ -98,7 +98,7 @@ def shuffled(windows: Sequence[Window], seed: int, start: int = 0) -> Iterator[b
         order = generator.permutation(len(windows))
         for first in range(0, len(order), GROUP):
             group = [windows[index] for index in order[first : first + GROUP]]
-            size = sum(window.count for window in group)
+            size = sum(window.records for window in group)
             mix = generator.permutation(size)
             if skip < size:
                 found = np.concatenate([read_window(window) for window in group])
@@ -144,7 +144,7 @@ class RecordBatches:
         self._max_batches = max_batches
         self._static = static_shapes
         self.batch_size = batch_size
-        self.num_examples = sum(window.count for window in self._windows)
+        self.num_examples = sum(window.records for window in self._windows)
         if not self.num_examples:
             raise errors.UserError(f"no records in {', '.join(paths)}")
 

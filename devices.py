@@ -19,8 +19,8 @@ def create_strategy(flags: options.DeviceOptions) -> tf.distribute.Strategy:
     """Finds the devices that the flags ask for; call it before anything else uses TensorFlow.
 
     Returns:
-      TPUStrategy with --use_tpu, MirroredStrategy over several GPUs or CPU devices, else the default
-      strategy.
+      TPUStrategy with --use_tpu, MirroredStrategy over several GPUs or CPU devices, else the
+      default strategy.
 
     Raises:
       errors.FlagError: more devices than there are, or no TPU within reach.
@@ -70,8 +70,8 @@ def _tpu(flags: options.DeviceOptions) -> tf.distribute.Strategy:
     except (tf.errors.OpError, ValueError, OSError) as error:
         reason = " ".join(str(error).split())[:200]
         raise errors.FlagError(
-            f"--tpu_name={name}: no TPU could be reached ({reason}); run on a TPU VM with a TensorFlow "
-            "built for TPUs, or leave --use_tpu out"
+            f"--tpu_name={name}: no TPU could be reached ({reason}); run on a TPU VM with a "
+            f"TensorFlow built for TPUs, or leave --use_tpu out"
         ) from None
     return tf.distribute.TPUStrategy(resolver)
 

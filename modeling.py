@@ -1,7 +1,7 @@
 """BERT: configuration, encoder and pre-training heads.
 
-Variables carry the names of the original release's checkpoints: ``variable.name`` without ``:0`` is the
-checkpoint name, there is no mapping table.
+Variables carry the names of the original release's checkpoints: ``variable.name`` without ``:0`` is
+the checkpoint name, there is no mapping table.
 
 Axes, as used in every shape below:
   B  examples in a batch          F  padded sequence length      N  real tokens of the batch
@@ -9,9 +9,9 @@ Axes, as used in every shape below:
   I  intermediate size            V  vocabulary                  P  most positions
   T  token types                  L  layers                      M  predictions per example
 
-Token-wise work (projections, feed-forward, layer norm, dropout) runs on the flat ``[N, H]`` matrix of
-real tokens; only the attention product is laid out ``[B, A, F, F]``. With ``static_shapes`` every
-position counts as real, N = B * F, and all shapes are fixed, which XLA and TPUs need.
+Token-wise work (projections, feed-forward, layer norm, dropout) runs on the flat ``[N, H]`` matrix
+of real tokens; only the attention product is laid out ``[B, A, F, F]``. With ``static_shapes``
+every position counts as real, N = B * F, and all shapes are fixed, which XLA and TPUs need.
 
 Source: Devlin et al. 2018, arXiv 1810.04805; Vaswani et al. 2017, arXiv 1706.03762.
 """
@@ -34,8 +34,8 @@ _log = logging.getLogger(__name__)
 
 ATTENTION_KINDS = ("bidirectional", "left_to_right")
 
-# Added to the attention score of a hidden key. Large enough to vanish in the softmax, small enough for
-# float16, and the constant that released models were trained with.
+# Added to the attention score of a hidden key. Large enough to vanish in the softmax, small enough
+# for float16, and the constant that released models were trained with.
 _HIDDEN_KEY = -10000.0
 
 _LAYER_NORM_EPSILON = 1e-12
@@ -161,8 +161,8 @@ _CUBE = 0.044715
 def gelu(x: tf.Tensor) -> tf.Tensor:
     """Gaussian error linear unit, tanh form; any shape.
 
-    0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), computed as x sigmoid(2 sqrt(2/pi) (...)), which
-    is the same function. The written-out gradient keeps one tensor instead of seven.
+    0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), computed as x sigmoid(2 sqrt(2/pi) (...)),
+    which is the same function. The written-out gradient keeps one tensor instead of seven.
     Source: Hendrycks and Gimpel 2016, arXiv 1606.08415, section 2.
     """
     gate = tf.sigmoid(x * (2 * _ROOT + 2 * _ROOT * _CUBE * tf.square(x)))
@@ -358,8 +358,8 @@ class TokenLayout:
         flat = tf.reshape(x, [-1, x.shape[-1]])
         return flat if self.static else self._collect(flat)
 
-    # The two gathers are transposes of each other, so each is the other's gradient; TensorFlow's own
-    # gradient of a gather is a scatter, which is slower.
+    # The two gathers are transposes of each other, so each is the other's gradient; TensorFlow's
+    # own gradient of a gather is a scatter, which is slower.
     def _spread(self, x: tf.Tensor) -> tf.Tensor:  # [N, K] -> [B * F, K]
         @tf.custom_gradient
         def spread(x: tf.Tensor) -> tf.Tensor:

@@ -1,8 +1,9 @@
 """AdamWeightDecay, the learning rate schedule, clipping and the loss scale.
 
-The arithmetic stands in pure functions; the classes only hold state. Numbers equal those of the
-original release: no bias correction, decay outside the moments, a schedule that counts its decay from
-step 0 and therefore drops a little when warm-up ends. Checkpoints and published results depend on it.
+Numbers equal those of the
+original release: no bias correction, decay outside the moments, a schedule that counts its decay
+from step 0 and therefore drops a little when warm-up ends. Checkpoints and published results depend
+on it.
 
 Source: Kingma and Ba 2014, arXiv 1412.6980 (moments); Loshchilov and Hutter 2017, arXiv 1711.05101
 (decoupled decay); Devlin et al. 2018, appendix A.2 (values).
@@ -14,6 +15,7 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 BETA_1 = 0.9
@@ -21,6 +23,9 @@ BETA_2 = 0.999
 EPSILON = 1e-6
 WEIGHT_DECAY = 0.01
 CLIP_NORM = 1.0
+
+# TensorFlow's kernel takes 1 - beta_2 in float32, which makes its second moment this much too small.
+_SHORTFALL = float((1 - np.float32(BETA_2)) / np.float32(0.001)) ** 0.5
 
 # Searched anywhere in the variable's name.
 _NOT_DECAYED = re.compile("LayerNorm|layer_norm|bias")
@@ -44,7 +49,8 @@ class Schedule:
         """The rate of the update that turns step into step + 1.
 
         Args:
-          step: integer [], updates made so far; the first update has step 0, and with warm-up rate 0.
+          step: integer [], updates made so far; the first update has step 0, and with warm-up rate
+          0.
 
         Returns:
           float32 [].
@@ -60,37 +66,6 @@ class Schedule:
 def is_decayed(name: str) -> bool:
     """Whether weight decay applies: not to layer norms, not to biases."""
     return _NOT_DECAYED.search(name) is None
-
-
-def adam_update(
-    parameter: tf.Tensor,
-    gradient: tf.Tensor,
-    m: tf.Tensor,
-    v: tf.Tensor,
-    rate: tf.Tensor,
-    decay: bool,
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """One step of Adam without bias correction, with decoupled weight decay.
-
-    m' = 0.9 m + 0.1 g;  v' = 0.999 v + 0.001 g^2;  p' = p - rate (m' / (sqrt(v') + 1e-6) + 0.01 p).
-
-    Args:
-      parameter: float32, any shape.
-      gradient: float32, same shape.
-      m: float32, same shape; first moment.
-      v: float32, same shape; second moment.
-      rate: float32 [].
-      decay: whether the 0.01 p term applies.
-
-    Returns:
-      The new parameter, m and v.
-    """
-    m = BETA_1 * m + (1.0 - BETA_1) * gradient
-    v = BETA_2 * v + (1.0 - BETA_2) * tf.square(gradient)
-    update = m / (tf.sqrt(v) + EPSILON)
-    if decay:
-        update += WEIGHT_DECAY * parameter
-    return parameter - rate * update, m, v
 
 
 def clip(gradients: Sequence[tf.Tensor], limit: float = CLIP_NORM) -> tuple[list, tf.Tensor]:
@@ -116,12 +91,12 @@ class AdamWeightDecay(tf.Module):
 
     def __init__(self, variables: Mapping[str, tf.Variable]):
         super().__init__(name="optimizer")
-        self.variables_by_name = dict(variables)
+        self._variables = dict(variables)
         self.m = {name: self._moment(name + "/adam_m") for name in variables}
         self.v = {name: self._moment(name + "/adam_v") for name in variables}
 
     def _moment(self, name: str) -> tf.Variable:
-        shape = self.variables_by_name[name.rpartition("/")[0]].shape
+        shape = self._variables[name.rpartition("/")[0]].shape
         return tf.Variable(tf.zeros(shape), trainable=False, name=name)
 
     def slots(self) -> dict[str, tf.Variable]:
@@ -133,26 +108,36 @@ class AdamWeightDecay(tf.Module):
         }
 
     def apply(self, gradients: Sequence[tf.Tensor], rate: tf.Tensor) -> None:
-        """Updates all variables.
+        """Updates all variables; inside a strategy, call it in replica context.
+
+            m' = 0.9 m + 0.1 g;  v' = 0.999 v + 0.001 g^2;  p' = p - rate (m' / (sqrt(v') + 1e-6) +
+            0.01 p)
+
+        without the last term where decay does not apply. TensorFlow's fused kernel does the same in
+        a quarter of the time of single operations; powers of 0 switch its bias correction off.
 
         Args:
           gradients: float32, dense, in the order of the variables given at construction.
           rate: float32 [].
         """
-        for (name, variable), gradient in zip(
-            self.variables_by_name.items(), gradients, strict=True
-        ):
-            m, v = self.m[name], self.v[name]
-            new = adam_update(
-                tf.convert_to_tensor(variable),
-                gradient,
-                tf.convert_to_tensor(m),
-                tf.convert_to_tensor(v),
-                rate,
-                is_decayed(name),
-            )
-            for target, value in zip((variable, m, v), new, strict=True):
-                target.assign(value)
+        for (name, variable), gradient in zip(self._variables.items(), gradients, strict=True):
+            before = []
+            if is_decayed(name):
+                decayed = tf.convert_to_tensor(variable) * (1.0 - rate * WEIGHT_DECAY)
+                before = [variable.assign(decayed)]
+            with tf.control_dependencies(before):
+                tf.raw_ops.ResourceApplyAdam(
+                    var=variable.handle,
+                    m=self.m[name].handle,
+                    v=self.v[name].handle,
+                    beta1_power=0.0,
+                    beta2_power=0.0,
+                    lr=rate * _SHORTFALL,
+                    beta1=BETA_1,
+                    beta2=BETA_2,
+                    epsilon=EPSILON * _SHORTFALL,
+                    grad=gradient,
+                )
 
 
 class LossScale(tf.Module):

@@ -1,9 +1,9 @@
 """Every flag of every script, defined once, in groups that become frozen dataclasses.
 
-A script names the groups it uses; ``run`` parses the command line, checks it, and calls the script's
-work with one instance of each group. Flags are parsed by absl, so every spelling that worked with the
-original release works here (``--do_train``, ``--nodo_train``, ``--do_train=true``, ``--x 3``,
-``--flagfile=…``). No other module reads flags.
+A script names the groups it uses; ``run`` parses the command line, checks it, and calls the
+script's work with one instance of each group. Flags are parsed by absl, so every spelling that
+worked with the original release works here (``--do_train``, ``--nodo_train``, ``--do_train=true``,
+``--x 3``, ``--flagfile=…``). No other module reads flags.
 
 TensorFlow is not imported here: ``--help`` and flag errors answer at once.
 """
@@ -14,6 +14,7 @@ import dataclasses
 import logging
 import math
 import os
+import re
 import sys
 import typing
 from collections.abc import Callable, Sequence
@@ -71,8 +72,8 @@ class TokenizerOptions:
     )
     space_symbols: bool = _flag(
         False,
-        "Put spaces around symbols such as emoji (Unicode category So). The released models saw them "
-        "glued to the word, which makes the whole word [UNK].",
+        "Put spaces around symbols such as emoji (Unicode category So). The released models saw "
+        "them glued to the word, which makes the whole word [UNK].",
     )
 
 
@@ -108,8 +109,8 @@ class PretrainingDataOptions:
 
     input_file: str = _flag(
         "",
-        "Raw text, one sentence a line, an empty line between documents. Comma separated; each item may "
-        "be a pattern; .gz is read.",
+        "Raw text, one sentence a line, an empty line between documents. Comma separated; each "
+        "item may be a pattern; .gz is read.",
         required=True,
     )
     output_file: str = _flag(
@@ -123,8 +124,8 @@ class PretrainingDataOptions:
     )
     whole_word_one_decision: bool = _flag(
         False,
-        "With --do_whole_word_mask: all pieces of a word become [MASK], stay, or are replaced alike. "
-        "Unset: each piece decides for itself, as released.",
+        "With --do_whole_word_mask: all pieces of a word become [MASK], stay, or are replaced "
+        "alike. Unset: each piece decides for itself, as released.",
     )
     max_seq_length: int = _flag(128, "Tokens an example has, special tokens included.", minimum=5)
     max_predictions_per_seq: int = _flag(20, "Most masked tokens an example has.", minimum=1)
@@ -161,8 +162,9 @@ class PretrainingDataOptions:
         total = self.mask_token_share + self.keep_token_share + self.random_token_share
         if not math.isclose(total, 1.0, abs_tol=1e-6):
             raise errors.FlagError(
-                f"--mask_token_share={self.mask_token_share} --keep_token_share={self.keep_token_share} "
-                f"--random_token_share={self.random_token_share}: their sum is {total:g}, expected 1"
+                f"--mask_token_share={self.mask_token_share} "
+                f"--keep_token_share={self.keep_token_share} "
+                f"--random_token_share={self.random_token_share}: the sum is {total:g}, not 1"
             )
         for name in ("whole_word_from_spaces", "whole_word_one_decision"):
             if getattr(self, name) and not self.do_whole_word_mask:
@@ -178,8 +180,8 @@ class ModelOptions:
     bert_config_file: str = _flag("", "JSON file with the sizes of the model.", required=True)
     init_checkpoint: str = _flag(
         "",
-        "Weights to start from: a checkpoint prefix, one of its files, a directory, or a Hugging Face "
-        "model.safetensors. Has no effect when --output_dir already holds a checkpoint.",
+        "Weights to start from: a checkpoint prefix, one of its files, a directory, or a Hugging "
+        "Face model.safetensors. Has no effect when --output_dir already holds a checkpoint.",
     )
 
 
@@ -196,8 +198,8 @@ class PretrainingOptions:
     max_predictions_per_seq: int = _flag(20, "As given to create_pretraining_data.", minimum=1)
     objective: str = _flag(
         "mlm_nsp",
-        "mlm_nsp: masked words and next sentence (BERT); mlm: masked words only (No NSP); ltr: the next "
-        "token, with attention to the left only (LTR & No NSP).",
+        "mlm_nsp: masked words and next sentence (BERT); mlm: masked words only (No NSP); ltr: the "
+        "next token, with attention to the left only (LTR & No NSP).",
         choices=("mlm_nsp", "mlm", "ltr"),
     )
     do_train: bool = _flag(False, "Train.")
@@ -224,8 +226,8 @@ class OptimizerOptions:
     learning_rate: float = _flag(5e-5, "Peak learning rate of AdamWeightDecay.", minimum=0.0)
     gradient_accumulation_steps: int = _flag(
         1,
-        "Cut each batch into this many parts that are computed one after the other: the same step with "
-        "less memory. --train_batch_size stays the whole batch.",
+        "Cut each batch into this many parts that are computed one after the other: the same step "
+        "with less memory. --train_batch_size stays the whole batch.",
         minimum=1,
     )
 
@@ -320,25 +322,39 @@ def parse(argv: Sequence[str], groups: Sequence[type], program: str = "") -> tup
         raise errors.FlagError(
             f"unknown flag --{error.flagname}{near} (--help lists all)"
         ) from None
+    except flags.IllegalFlagValueError as error:
+        raise errors.FlagError(_illegal(str(error), values)) from None
     except flags.Error as error:
         raise errors.FlagError(" ".join(str(error).split())) from None
     if rest:
         raise errors.FlagError(
-            f"unexpected argument {rest[0]!r}; flags are written --name=value (is there a stray space?)"
+            f"unexpected argument {rest[0]!r}; flags are written --name=value (is there a stray "
+            f"space?)"
         )
     return [_instance(group, values) for group in groups], values.debug
 
 
+def _illegal(message: str, values: flags.FlagValues) -> str:
+    """absl's message about a value, in terms of what the flag takes."""
+    found = re.match(r"flag --(\w+)=(.*?):", message, re.DOTALL)
+    if found is None:
+        return message
+    kinds = {"bool": "true or false", "int": "a whole number", "float": "a number"}
+    kind = kinds.get(values[found.group(1)].flag_type(), "another value")
+    return f"--{found.group(1)}={found.group(2)}: expected {kind}"
+
+
 def _define(field: dataclasses.Field, kind: typing.Any, values: flags.FlagValues) -> None:
     about = field.metadata["help"]
+    default: typing.Any = field.default
     if kind is bool or kind == (bool | None):
-        flags.DEFINE_bool(field.name, field.default, about, flag_values=values)
+        flags.DEFINE_bool(field.name, default, about, flag_values=values)
     elif kind is int:
-        flags.DEFINE_integer(field.name, field.default, about, flag_values=values)
+        flags.DEFINE_integer(field.name, default, about, flag_values=values)
     elif kind is float:
-        flags.DEFINE_float(field.name, field.default, about, flag_values=values)
+        flags.DEFINE_float(field.name, default, about, flag_values=values)
     else:
-        flags.DEFINE_string(field.name, field.default, about, flag_values=values)
+        flags.DEFINE_string(field.name, default, about, flag_values=values)
 
 
 def _instance(group: type, values: flags.FlagValues) -> typing.Any:
@@ -366,22 +382,19 @@ def usage(groups: Sequence[type], doc: str, program: str) -> str:
     for group in groups:
         lines += ["", f"{group.__doc__}:"]
         for field in dataclasses.fields(group):
-            if field.metadata["required"]:
-                default = "required"
-            elif field.default in ("", None):
-                default = "unset"
-            else:
-                default = (
-                    str(field.default).lower()
-                    if field.default in (True, False) and isinstance(field.default, bool)
-                    else str(field.default)
-                )
+            default = "required" if field.metadata["required"] else _shown(field.default)
             choices = field.metadata["choices"]
             kind = f"={{{','.join(choices)}}}" if choices else ""
             lines.append(f"  --{field.name}{kind} ({default})")
             lines.append(f"      {field.metadata['help']}")
     lines += ["", "Any script:", "  --debug (false)", "      Show the traceback of an error."]
     return "\n".join(lines)
+
+
+def _shown(default: typing.Any) -> str:
+    if isinstance(default, bool):
+        return str(default).lower()
+    return "unset" if default in ("", None) else str(default)
 
 
 def run(
@@ -439,7 +452,8 @@ def _file_system_trouble(error: Exception) -> str | None:
     if tf is None:
         return None
     if isinstance(error, tf.errors.ResourceExhaustedError):
-        return f"out of memory or disk: {error.message}; a smaller batch or --gradient_accumulation_steps helps"
+        cure = "a smaller batch or more --gradient_accumulation_steps need less memory"
+        return f"out of memory or disk: {error.message}; {cure}"
     about_files = (
         tf.errors.NotFoundError,
         tf.errors.PermissionDeniedError,

@@ -32,7 +32,8 @@ def duration(seconds: float) -> str:
 
 
 class Events:
-    """Scalars for TensorBoard and a metrics.jsonl beside them; ``tensorboard`` need not be installed.
+    """Scalars for TensorBoard and a metrics.jsonl beside them; ``tensorboard`` need not be
+    installed.
 
     Args:
       directory: where to write; None writes nothing (processes other than the chief).

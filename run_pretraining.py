@@ -3,9 +3,9 @@
     python run_pretraining.py --bert_config_file=bert_config.json --input_file=records.tfrecord \\
         --output_dir=run --do_train --do_eval --num_train_steps=10000 --num_warmup_steps=1000
 
-Training goes on from the newest checkpoint in --output_dir. SIGTERM or Ctrl-C saves and ends the run;
-the same command continues it. Evaluation counts each record of --eval_file (unset: --input_file) once,
-up to --max_eval_steps batches, and writes eval_results.txt.
+Training goes on from the newest checkpoint in --output_dir. SIGTERM or Ctrl-C saves and ends the
+run; the same command continues it. Evaluation counts each record of --eval_file (unset:
+--input_file) once, up to --max_eval_steps batches, and writes eval_results.txt.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ def pretrain(
     options.import_tensorflow()
     import tensorflow as tf
 
+    import checkpoint_files
     import checkpoints
     import devices
     import modeling
@@ -84,7 +85,7 @@ def pretrain(
             run.output_dir, strategy, [data, model, optimizer, run, device]
         )
         own_config = os.path.join(run.output_dir, "bert_config.json")
-        training.write_text(own_config, trainer.task.model.bert.config.to_json_string())
+        checkpoint_files.write_text(own_config, trainer.task.model.bert.config.to_json_string())
 
     if train_batches:
         schedule = optimization.Schedule(
@@ -147,14 +148,14 @@ def _open_batches(
             static_shapes=device.static_shapes,
             limits=limits,
         )
-        _log.info("%s: %d records in %d files", flag, batches.num_examples, len(paths))
+        _log.info("--%s: %d records in %d files", flag, batches.num_examples, len(paths))
         return batches
 
     train = None
     if data.do_train:
-        train = open_("--input_file", data.input_file, data.train_batch_size, run.random_seed)
+        train = open_("input_file", data.input_file, data.train_batch_size, run.random_seed)
     flag, patterns = (
-        ("--eval_file", data.eval_file) if data.eval_file else ("--input_file", data.input_file)
+        ("eval_file", data.eval_file) if data.eval_file else ("input_file", data.input_file)
     )
     return train, open_(flag, patterns, data.eval_batch_size, None)
 

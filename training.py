@@ -1,12 +1,14 @@
 """The only loop: train, evaluate, resume, and the guards around them.
 
-A ``Trainer`` knows nothing of what it trains. It takes a task (a model, its losses and metrics as sums
-and weights) and batches (a dataset for each input pipeline, from any position), and runs them under a
-tf.distribute strategy. A step is: global loss weights, loss and gradients per replica, all-reduce,
-clip, update. Only the loss-and-gradient function, which is pure, may be compiled by XLA.
+A ``Trainer`` knows nothing of what it trains. It takes a task (a model, its losses and metrics as
+sums and weights) and batches (a dataset for each input pipeline, from any position), and runs them
+under a tf.distribute strategy. A step is: global loss weights, loss and gradients per replica,
+all-reduce, clip, update. Only the loss-and-gradient function, which is pure, may be compiled by
+XLA.
 
-Order in which a run gets its weights: the newest checkpoint of the output directory, with optimizer,
-step and position in the data; else the initial checkpoint, weights only; else random values.
+Order in which a run gets its weights: the newest checkpoint of the output directory, with
+optimizer, step and position in the data; else the initial checkpoint, weights only; else random
+values.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ import numpy as np
 import tensorflow as tf
 
 import batching
+import checkpoint_files
 import checkpoints
 import devices
 import errors
@@ -197,8 +200,8 @@ class Trainer:
         if untrained:
             raise errors.UserError(
                 f"--init_checkpoint={self._init_checkpoint} lacks {', '.join(untrained[:3])}"
-                f"{' and more' if len(untrained) > 3 else ''}: that would be evaluating an untrained "
-                "head; train first (--do_train)"
+                f"{' and more' if len(untrained) > 3 else ''}: that would be evaluating an "
+                f"untrained head; train first (--do_train)"
             )
 
     def _to_save(self) -> dict[str, tf.Variable]:
@@ -260,8 +263,8 @@ class Trainer:
         first, last = self.step, schedule.total_steps
         if first >= last:
             _log.warning(
-                "nothing to train: %s is at step %d and --num_train_steps is %d; raise it to go on, "
-                "or take a new --output_dir",
+                "nothing to train: %s is at step %d and --num_train_steps is %d; raise it to go "
+                "on, or take a new --output_dir",
                 self._restored_from,
                 first,
                 last,
@@ -352,7 +355,8 @@ class Trainer:
         good = checkpoints.latest(self._run.output_dir)
         return errors.UserError(
             f"step {step}: not finite (gradient norm {norm:g}; sums {parts}); the last good "
-            f"checkpoint is {good}. Lower --learning_rate or raise --num_warmup_steps, and run again"
+            f"checkpoint is {good}. Lower --learning_rate or raise --num_warmup_steps, and run "
+            f"again"
         )
 
     def _after_steps(self, last: int, evaluate: Callable[[], Mapping[str, float]] | None) -> None:
@@ -392,20 +396,22 @@ class Trainer:
         def replica_step(batch: Batch) -> tuple[tf.Tensor, ...]:
             return self._replica_step(batch, schedule, accumulation)
 
-        @tf.function
+        # Nothing here needs AutoGraph, whose rewriting would double the time of the first step.
+        @tf.function(autograph=False)
         def run_steps(iterator: Iterator, count: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            sums = weights = tf.zeros([len(self.task.metrics)])
-            tokens, norm = tf.constant(0.0), tf.constant(0.0)
-            skipped = tf.constant(0)
-            for _ in tf.range(count):
+            def one(index: tf.Tensor, so_far: tuple) -> tuple[tf.Tensor, tuple]:
                 own = strategy.run(replica_step, args=(next(iterator),))
-                sums += strategy.reduce("SUM", own[0], axis=None)
-                weights += strategy.reduce("SUM", own[1], axis=None)
-                tokens += strategy.reduce("SUM", own[2], axis=None)
+                added = [strategy.reduce("SUM", x, axis=None) for x in own[:3]]
                 # The same on all replicas.
                 finite, norm = (strategy.experimental_local_results(x)[0] for x in own[3:])
-                skipped += 1 - tf.cast(finite, tf.int32)
-            return sums, weights, tokens, skipped, norm
+                added.append(1 - tf.cast(finite, tf.int32))
+                sums = tuple(map(tf.add, so_far, added))
+                return index + 1, (*sums, norm)
+
+            metrics = tf.zeros([len(self.task.metrics)])
+            zeros = (metrics, metrics, tf.constant(0.0), tf.constant(0), tf.constant(0.0))
+            _, total = tf.while_loop(lambda index, _: index < count, one, (tf.constant(0), zeros))
+            return total
 
         return run_steps
 
@@ -430,7 +436,12 @@ class Trainer:
         rate = schedule.rate(self._step)
         assert self._optimizer is not None
         optimizer = self._optimizer
-        tf.cond(finite, lambda: _done(optimizer.apply(gradients, rate)), lambda: False)
+
+        def apply() -> bool:
+            optimizer.apply(gradients, rate)
+            return True
+
+        tf.cond(finite, apply, lambda: False)
         self._step.assign_add(tf.cast(finite, tf.int64))
         if self._loss_scale:
             self._loss_scale.update(finite)
@@ -450,7 +461,7 @@ class Trainer:
         """Gradients and metrics of a replica's batch, computed in ``parts`` parts."""
         compute: Callable = self._loss_and_gradients
         if self._xla:
-            compute = tf.function(compute, jit_compile=True)
+            compute = tf.function(compute, jit_compile=True, autograph=False)
         seed = self._seed()
         if parts == 1:
             return compute(batch, weights, tf.random.fold_in(seed, 0), scale)
@@ -529,17 +540,13 @@ class Trainer:
                 [tf.stack([pairs[name][i] for name in self.task.metrics]) for i in (0, 1)]
             )
 
-        compute = tf.function(sums, jit_compile=True) if self._xla else sums
+        compute = tf.function(sums, jit_compile=True, autograph=False) if self._xla else sums
 
-        @tf.function
+        @tf.function(autograph=False)
         def evaluate_batch(batch: Batch) -> tf.Tensor:
             return strategy.reduce("SUM", strategy.run(compute, args=(batch,)), axis=None)
 
         return evaluate_batch
-
-
-def _done(_: None) -> bool:
-    return True
 
 
 @contextlib.contextmanager
@@ -572,8 +579,8 @@ def _stop_signals() -> Iterator[threading.Event]:
         signal.signal(number, before[number])
 
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGINT):
-            before[number] = signal.signal(number, handle)
+        for wanted in (signal.SIGTERM, signal.SIGINT):
+            before[wanted] = signal.signal(wanted, handle)
     try:
         yield stop
     finally:
@@ -594,15 +601,7 @@ def shown(value: float) -> str:
 def write_results(path: str, results: Mapping[str, float]) -> None:
     """Writes eval_results.txt: one ``key = value`` line each, keys sorted."""
     text = "".join(f"{name} = {shown(value)}\n" for name, value in sorted(results.items()))
-    write_text(path, text)
-
-
-def write_text(path: str, text: str) -> None:
-    """Writes a file whole or not at all."""
-    partial = f"{path}.partial"
-    with tf.io.gfile.GFile(partial, "w") as file:
-        file.write(text)
-    tf.io.gfile.rename(partial, path, overwrite=True)
+    checkpoint_files.write_text(path, text)
 
 
 def write_run_description(
@@ -619,4 +618,4 @@ def write_run_description(
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }
     text = json.dumps(description, indent=2, sort_keys=True) + "\n"
-    write_text(os.path.join(directory, "run.json"), text)
+    checkpoint_files.write_text(os.path.join(directory, "run.json"), text)

@@ -1,19 +1,21 @@
 """Pre-training objectives: masked words with or without next sentence, and left-to-right words.
 
-An objective is what ``training.Trainer`` calls a task. Losses and metrics are (sum, weight) pairs, so
-that they add up over micro-batches, devices and batches, and are divided once.
+An objective is what ``training.Trainer`` calls a task. Losses and metrics are (sum, weight) pairs,
+so that they add up over micro-batches, devices and batches, and are divided once.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import tensorflow as tf
 
 import errors
 import modeling
 
-# The original adds this to the masked-LM weights: a batch without predictions has loss 0, not 0 / 0.
+# The original adds this to the masked-LM weights: a batch without predictions has loss 0, not 0 /
+# 0.
 _SMALL = 1e-5
 
 Batch = dict[str, tf.Tensor]
@@ -24,7 +26,8 @@ class _Objective(tf.Module):
     """What the objectives share: a model and the call of its encoder.
 
     Attributes:
-      loss_parts: the constant added to the weight of each part of the loss; the loss is the sum over
+      loss_parts: the constant added to the weight of each part of the loss; the loss is the sum
+      over
         parts of (sum / (weight + constant)).
       metrics: names of all pairs that ``sums`` returns.
       without_gradient: beginnings of the names of variables that the loss does not depend on.
@@ -161,7 +164,7 @@ def original_ids(batch: Batch) -> tf.Tensor:
 
 
 def create_objective(
-    name: str, config: modeling.BertConfig, **model_options: object
+    name: str, config: modeling.BertConfig, **model_options: Any
 ) -> MaskedLm | LeftToRight:
     """Builds the model and objective called mlm_nsp, mlm or ltr.
 

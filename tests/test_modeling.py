@@ -50,7 +50,10 @@ def _loss_function(task, batch, jit=False):
         with tf.GradientTape() as tape:
             pairs = task.sums(batch, training=False)
             loss = tf.add_n(
-                [pairs[name][0] / (weights[name] + extra) for name, extra in task.loss_parts.items()]
+                [
+                    pairs[name][0] / (weights[name] + extra)
+                    for name, extra in task.loss_parts.items()
+                ]
             )
         return loss, [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)], pairs
 
@@ -69,9 +72,7 @@ def original(request, shared):
     """A model with the weights of the original's golden checkpoint, and its golden values."""
     folder = shared / "golden/model"
     config = modeling.BertConfig.from_json_file(str(folder / "bert_config.json"))
-    config = dataclasses.replace(
-        config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
-    )
+    config = dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     how = EXECUTIONS[request.param]
     model = modeling.PretrainingModel(config, static_shapes=how["static_shapes"])
     reader = tf.train.load_checkpoint(str(folder / "bert_model.ckpt"))
@@ -213,7 +214,7 @@ def test_published_values_of_a_filled_model(static_shapes):
     assert sums["cls/seq_relationship/output_bias"] == pytest.approx(0.187272, abs=2e-5)
 
 
-# --- properties -------------------------------------------------------------------------------------
+# --- properties -----------------------------------------------------------------------------------
 
 
 def _random_batch(rng, batch=5, length=13, config=SMALL):
@@ -308,9 +309,7 @@ def test_gelu_and_layer_norm_against_numpy_and_numeric_gradients():
     rng = np.random.default_rng(5)
     x, gamma, beta = (rng.normal(size=s).astype("float32") for s in ((6, 9), (9,), (9,)))
     wide = x.astype("float64")
-    normal = (wide - wide.mean(-1, keepdims=True)) / np.sqrt(
-        wide.var(-1, keepdims=True) + 1e-12
-    )
+    normal = (wide - wide.mean(-1, keepdims=True)) / np.sqrt(wide.var(-1, keepdims=True) + 1e-12)
     np.testing.assert_allclose(
         modeling.layer_norm(x, gamma, beta), normal * gamma + beta, atol=1e-5
     )
@@ -362,7 +361,7 @@ def test_half_precision_is_near_and_does_not_overflow(dtype, tolerance):
     assert all(v.dtype == tf.float32 for v in modeling.BertModel(SMALL).variables)
 
 
-# --- sizes ------------------------------------------------------------------------------------------
+# --- sizes ----------------------------------------------------------------------------------------
 
 
 def _count(config: modeling.BertConfig, heads: bool) -> int:
@@ -408,10 +407,12 @@ MINIATURES = {
 }
 
 
-def test_parameter_counts_of_the_miniatures():
-    for layers, counts in MINIATURES.items():
-        for hidden, count in zip((128, 256, 512, 768), counts, strict=True):
-            assert _count(_sizes(layers, hidden, hidden // 64), heads=False) == count
+@pytest.mark.parametrize(
+    "layers", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (4, 6, 8, 10, 12))]
+)
+def test_parameter_counts_of_the_miniatures(layers):
+    for hidden, count in zip((128, 256, 512, 768), MINIATURES[layers], strict=True):
+        assert _count(_sizes(layers, hidden, hidden // 64), heads=False) == count
 
 
 def test_variable_names_shapes_and_dtypes_are_the_original_ones():
@@ -433,7 +434,10 @@ def test_variable_names_shapes_and_dtypes_are_the_original_ones():
         layer = f"bert/encoder/layer_{index}"
         norms += [f"{layer}/attention/output", f"{layer}/output"]
         for name in ("attention/self/query", "attention/self/key", "attention/self/value"):
-            wanted |= {f"{layer}/{name}/kernel": (hidden, hidden), f"{layer}/{name}/bias": (hidden,)}
+            wanted |= {
+                f"{layer}/{name}/kernel": (hidden, hidden),
+                f"{layer}/{name}/bias": (hidden,),
+            }
         for name, size in (
             ("attention/output/dense", (hidden, hidden)),
             ("intermediate/dense", (hidden, inner)),
@@ -471,7 +475,7 @@ def test_initial_values():
     assert np.abs(variables[name].numpy() - key).max() > 0.01
 
 
-# --- configuration ----------------------------------------------------------------------------------
+# --- configuration --------------------------------------------------------------------------------
 
 
 def test_config_file_round_trip(tmp_path, caplog):
@@ -483,7 +487,9 @@ def test_config_file_round_trip(tmp_path, caplog):
     text = config.to_json_string()
     assert text.startswith('{\n  "attention_probs_dropout_prob": 0.1,\n  "directionality": "bidi"')
     assert text.endswith("}\n") and list(json.loads(text)) == sorted(json.loads(text))
-    assert "left_to_right" in dataclasses.replace(config, attention="left_to_right").to_json_string()
+    assert (
+        "left_to_right" in dataclasses.replace(config, attention="left_to_right").to_json_string()
+    )
 
 
 @pytest.mark.parametrize(

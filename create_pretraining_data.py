@@ -1,0 +1,229 @@
+"""Makes masked-LM / next-sentence examples for BERT from raw text.
+
+Input: plain text, one sentence a line, an empty line between documents (the end of a file ends a
+document, too). Output: TFRecord files for run_pretraining.py. The same text, flags and seed give
+the same examples, whatever the number of processes; a corpus of one shard gives those of the
+original release.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+
+import errors
+import inputs
+import masking
+import options
+import pretraining_instances as instances
+import pretraining_shards as shards
+import records
+import tokenization
+
+_log = logging.getLogger(__name__)
+
+
+def work(data: options.PretrainingDataOptions, text: options.TokenizerOptions) -> None:
+    """Reads the corpus, has the shards built, writes the files."""
+    paths = inputs.expand("input_file", data.input_file)
+    outputs = _outputs(data.output_file, [*paths, text.vocab_file])
+    tokenizer = tokenization.FullTokenizer(
+        text.vocab_file,
+        text.do_lower_case,
+        strip_accents=text.strip_accents,
+        protected_tokens=_items(text.protected_tokens),
+        space_symbols=text.space_symbols,
+    )
+    tokenization.check_vocab(tokenizer, text.vocab_file)
+    _check_limit(data)
+    _log_list("Reading from", paths)
+    _log_list("Writing to", outputs)
+    job = shards.Job(
+        encode=tokenizer.encode,
+        continues=bytes(token.startswith("##") for token in tokenizer.tokens),
+        recipe=_recipe(tokenizer, data),
+        dupe_factor=data.dupe_factor,
+        random_seed=data.random_seed,
+    )
+    with _terminable(), shards.Pool(data.num_workers, job, shards.corpus_size(paths)) as pool:
+        results = pool.build(shards.cut(paths, data.shard_size_mb * 1e6))
+        if results is None:
+            raise errors.UserError(_no_text(paths))
+        counts = shards.Counts()
+        with records.RoundRobinWriter(outputs) as writer:
+            for built in results:
+                counts += built.counts
+                for record in built.read():
+                    if writer.count < data.log_examples:
+                        _log_example(record, tokenizer, data)
+                    writer.write(record)
+            _check_counts(counts, paths)
+    _warn(counts, data)
+    _log.info("Wrote %d total instances", writer.count)
+
+
+def _recipe(
+    tokenizer: tokenization.FullTokenizer, data: options.PretrainingDataOptions
+) -> instances.Recipe:
+    vocab = tokenizer.vocab
+    others = data.keep_token_share + data.random_token_share
+    words = ""
+    if data.do_whole_word_mask:
+        words = "spaces" if data.whole_word_from_spaces else "pieces"
+    return instances.Recipe(
+        max_seq_length=data.max_seq_length,
+        max_predictions_per_seq=data.max_predictions_per_seq,
+        short_seq_prob=data.short_seq_prob,
+        single_segment=data.no_nsp,
+        words=words,
+        cls_id=vocab["[CLS]"],
+        sep_id=vocab["[SEP]"],
+        masking=masking.Rule(
+            share=data.masked_lm_prob,
+            limit=data.max_predictions_per_seq,
+            mask_share=data.mask_token_share,
+            keep_share=data.keep_token_share / others if others else 0.0,
+            mask_id=vocab["[MASK]"],
+            pool=list(vocab.values()),
+            # Only --protected_tokens brings these into a text.
+            never=frozenset(vocab[token] for token in ("[PAD]", "[CLS]", "[SEP]", "[MASK]")),
+            whole_words=data.do_whole_word_mask,
+            one_decision=data.whole_word_one_decision,
+        ),
+    )
+
+
+def _items(comma_separated: str) -> list[str]:
+    return [item.strip() for item in comma_separated.split(",") if item.strip()]
+
+
+def _outputs(output_file: str, sources: Sequence[str]) -> list[str]:
+    """The files to write; checked without TensorFlow, whose import takes seconds."""
+    paths = _items(output_file)
+    if not paths:
+        raise errors.FlagError(f"--output_file={output_file!r} names no file")
+    read = {os.path.realpath(path) for path in sources}
+    for nth, path in enumerate(paths):
+        if path in paths[:nth]:
+            raise errors.FlagError(f"--output_file names {path} twice")
+        if os.path.realpath(path) in read:
+            raise errors.FlagError(f"--output_file: {path} is also read; give another name")
+        if path.endswith("/") or os.path.isdir(path):
+            raise errors.FlagError(f"--output_file: {path} is a directory; give a file name")
+    return paths
+
+
+def _check_limit(data: options.PretrainingDataOptions) -> None:
+    wanted = data.masked_lm_prob * data.max_seq_length
+    if wanted > data.max_predictions_per_seq:
+        _log.warning(
+            "--masked_lm_prob=%g of --max_seq_length=%d are %g tokens, but "
+            "--max_predictions_per_seq=%d: long examples get fewer masked tokens than asked for",
+            data.masked_lm_prob,
+            data.max_seq_length,
+            wanted,
+            data.max_predictions_per_seq,
+        )
+
+
+def _no_text(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - 5} more files" if len(paths) > 5 else ""
+    return f"no usable text in {', '.join(paths[:5])}{more}; expected one sentence a line"
+
+
+def _check_counts(counts: shards.Counts, paths: Sequence[str]) -> None:
+    if not counts.documents:
+        raise errors.UserError(_no_text(paths))
+    if not counts.instances:
+        raise errors.UserError(
+            f"not one of the {counts.dropped} instances has a token that may be masked: with "
+            " --do_whole_word_mask a word must not have more pieces than are masked in an example; "
+            "a larger --masked_lm_prob or --max_predictions_per_seq allows more"
+        )
+
+
+def _warn(counts: shards.Counts, data: options.PretrainingDataOptions) -> None:
+    alone = counts.single_sentence_documents
+    if not data.no_nsp and 2 * alone >= counts.documents:
+        _log.warning(
+            "%d of %d documents (%.0f%%) have a single sentence, and every pair of such a document "
+            "is labelled random-next; are there empty lines between sentences, not only between "
+            "documents? (--no_nsp makes examples without pairs)",
+            alone,
+            counts.documents,
+            100 * alone / counts.documents,
+        )
+    if not data.no_nsp and counts.documents == 1:
+        _log.warning(
+            "the text is a single document: random-next segments come from elsewhere in it, never "
+            "from where the text goes on; put empty lines between documents"
+        )
+    if data.do_whole_word_mask and not counts.continuation_pieces:
+        cure = (
+            ""
+            if data.whole_word_from_spaces
+            else "; --whole_word_from_spaces takes words as spaced"
+        )
+        _log.warning(
+            "--do_whole_word_mask changed nothing: no word has more than one piece%s", cure
+        )
+    if counts.dropped:
+        _log.warning(
+            "%d instances dropped, in which no token could be masked; %d are left",
+            counts.dropped,
+            counts.instances,
+        )
+
+
+def _log_list(title: str, paths: Sequence[str]) -> None:
+    _log.info("*** %s %d files ***", title, len(paths))
+    for path in paths:
+        _log.info("  %s", path)
+
+
+def _log_example(
+    record: bytes, tokenizer: tokenization.FullTokenizer, data: options.PretrainingDataOptions
+) -> None:
+    import tensorflow as tf
+
+    found = tf.train.Example.FromString(record).features.feature
+    length = sum(found["input_mask"].int64_list.value)
+    tokens = tokenizer.convert_ids_to_tokens(found["input_ids"].int64_list.value[:length])
+    lines = [f"tokens: {' '.join(tokens)}"]
+    for feature in records.pretraining_features(data.max_seq_length, data.max_predictions_per_seq):
+        values = getattr(found[feature.name], f"{feature.kind}_list").value
+        lines.append(f"{feature.name}: {' '.join(map(str, values))}")
+    _log.info("*** Example ***\n%s", "\n".join(lines))
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """Makes SIGTERM leave through the cleaning up that Ctrl-C takes, with exit status 143."""
+
+    def leave(number: int, _) -> None:
+        _log.warning("terminated; nothing written")
+        sys.exit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():  # only this one gets signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return options.run(
+        work, [options.PretrainingDataOptions, options.TokenizerOptions], __doc__ or "", argv
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,346 @@
+"""Learns a WordPiece vocabulary from text.
+
+Words are counted by the rules that models read text with (tokenization.py), tensorflow_text's
+learner finds the pieces, and the file holds exactly --vocab_size lines where the text has that
+many: the special tokens, every character that is not rare, then pieces from the most frequent down.
+
+  python create_vocab.py --input_file='corpus/*.txt' --output_file=vocab.txt --vocab_size=8000
+"""
+
+from __future__ import annotations
+
+import collections
+import logging
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import errors
+import inputs
+import options
+import tokenization
+
+_log = logging.getLogger(__name__)
+
+# A character rarer than this share of all is left out, else the thousands of characters that large
+# corpora hold a few times would crowd the pieces out.
+_RARE_CHARACTER = 1e-6
+# The learner keeps all substrings of all its words in memory: some 6 kB a word.
+_MOST_LEARNED_WORDS = 200_000
+_MOST_COUNTED_WORDS = 5_000_000
+_MOST_WAITING_CHUNKS = 200_000
+# A threshold is good when it gives at most this many times the pieces wanted; the rest is cut off.
+_SLACK = 1.02
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+def work(vocab_options: options.VocabOptions) -> None:
+    """Reads the corpus, learns and writes the vocabulary."""
+    files = inputs.expand("input_file", vocab_options.input_file)
+    _check_output(vocab_options.output_file, files)
+    tokenizer = tokenization.BasicTokenizer(
+        vocab_options.do_lower_case, strip_accents=vocab_options.strip_accents
+    )
+    words = count_words(files, tokenizer)
+    if not words:
+        raise errors.UserError(f"--input_file={vocab_options.input_file}: no text in it")
+    unused = [f"[unused{index}]" for index in range(vocab_options.unused_tokens)]
+    special = [*tokenization.SPECIAL_TOKENS, *unused]
+    room = vocab_options.vocab_size - len(special)
+    alphabet = choose_alphabet(words, tokenizer, room, vocab_options.min_count)
+    pieces = learn_pieces(words, set(alphabet), room - len(alphabet), vocab_options.min_count)
+    vocab = [*special, *alphabet, *pieces]
+    if len(vocab) < vocab_options.vocab_size:
+        _log.warning(
+            "the text gives %d entries, --vocab_size=%d was asked for; give more text%s",
+            len(vocab),
+            vocab_options.vocab_size,
+            " or --min_count=1" if vocab_options.min_count > 1 else "",
+        )
+    _write(vocab_options.output_file, vocab)
+    _log.info("wrote %d entries to %s", len(vocab), vocab_options.output_file)
+
+
+# --------------------------------------------------------------------------------------------------
+# Counting
+# --------------------------------------------------------------------------------------------------
+
+
+def count_words(
+    files: Sequence[str], tokenizer: tokenization.BasicTokenizer
+) -> collections.Counter[str]:
+    """Counts the words of text files.
+
+    Beyond five million different words, the rarest are forgotten.
+
+    Args:
+      files: paths; bytes that are not UTF-8 are dropped with a warning.
+      tokenizer: says what a word is.
+    """
+    words: collections.Counter[str] = collections.Counter()
+    chunks: collections.Counter[str] = collections.Counter()
+    floor = 0
+    for line in _read_all(files):
+        # Words never reach across a space, so equal chunks are tokenized once.
+        chunks.update(line.split(" "))
+        if len(chunks) >= _MOST_WAITING_CHUNKS:
+            _move(chunks, words, tokenizer)
+            while len(words) > _MOST_COUNTED_WORDS:
+                floor += 1
+                words = collections.Counter({w: n for w, n in words.items() if n > floor})
+    _move(chunks, words, tokenizer)
+    _log.info("%d words, %d different ones", words.total(), len(words))
+    return words
+
+
+def _move(
+    chunks: collections.Counter[str],
+    words: collections.Counter[str],
+    tokenizer: tokenization.BasicTokenizer,
+) -> None:
+    """Empties ``chunks`` into ``words``."""
+    for chunk, count in chunks.items():
+        for word in tokenizer.tokenize(chunk):
+            words[word] += count
+    chunks.clear()
+
+
+def _read_all(files: Sequence[str]) -> Iterator[str]:
+    """Yields the lines of all files and logs progress by bytes."""
+    sizes = [inputs.size(path) for path in files]
+    start = last = time.monotonic()
+    before = 0
+    for path, size in zip(files, sizes, strict=True):
+        read = 0
+        bad_lines: list[int] = []
+        for number, line in enumerate(inputs.read_lines(path), 1):
+            read += len(line) + 1
+            try:
+                yield line.decode()
+            except UnicodeDecodeError:
+                bad_lines.append(number)
+                yield tokenization.convert_to_unicode(line)
+            now = time.monotonic()
+            if now - last >= _SECONDS_BETWEEN_LINES:
+                last = now
+                # A compressed file holds more than its size: it counts as done early.
+                _log.info("%s", _progress(before + min(read, size), sum(sizes), now - start))
+        if bad_lines:
+            _log.warning(
+                "%s: dropped bytes that are not UTF-8 on %d lines, the first is line %d",
+                path,
+                len(bad_lines),
+                bad_lines[0],
+            )
+        before += size
+
+
+def _progress(done: int, total: int, seconds: float) -> str:
+    rate = max(done, 1) / seconds
+    return (
+        f"counting words: {done / 1e6:.0f} of {total / 1e6:.0f} MB, {rate / 1e6:.1f} MB/s, "
+        f"{(total - done) / rate:.0f} s left"
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# Choosing
+# --------------------------------------------------------------------------------------------------
+
+
+def choose_alphabet(
+    words: collections.Counter[str],
+    tokenizer: tokenization.BasicTokenizer,
+    room: int,
+    min_count: int,
+) -> list[str]:
+    """The entries from which any word can be spelled: ``c`` and ``##c`` for each character.
+
+    Args:
+      words: how often each word occurs.
+      tokenizer: a character that it always makes a word of its own (punctuation, ideographs) needs
+        no ``##c``.
+      room: most entries.
+      min_count: least occurrences of a character.
+
+    Returns:
+      Entries in code point order, those with ``##`` last.
+    """
+    counts: collections.Counter[str] = collections.Counter()
+    for word, count in words.items():
+        for char in word:
+            counts[char] += count
+    least = max(min_count, counts.total() * _RARE_CHARACTER)
+    plain: list[str] = []
+    joined: list[str] = []
+    left_out = 0
+    for char, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        forms = 1 if len(tokenizer.tokenize(f"a{char}a")) > 1 else 2
+        if count < least:
+            break
+        if len(plain) + len(joined) + forms > room:
+            left_out += 1
+            continue
+        plain.append(char)
+        joined += [f"##{char}"] * (forms - 1)
+    if left_out:
+        _log.warning(
+            "--vocab_size has no room for %d of %d characters; words with them become [UNK]",
+            left_out,
+            left_out + len(plain),
+        )
+    return sorted(plain) + sorted(joined)
+
+
+def learn_pieces(
+    words: collections.Counter[str], alphabet: set[str], wanted: int, min_count: int
+) -> list[str]:
+    """Pieces of two and more characters, the most frequent first.
+
+    Args:
+      words: how often each word occurs.
+      alphabet: single-character entries; words with other characters are left aside.
+      wanted: number of pieces.
+      min_count: least occurrences of a word to learn from.
+
+    Returns:
+      ``wanted`` pieces, or all there are.
+    """
+    spelled = [
+        (word, count)
+        for word, count in words.items()
+        if count >= min_count and alphabet.issuperset(word)
+    ]
+    unknown = words.total() - sum(n for word, n in words.items() if alphabet.issuperset(word))
+    _log.info("%.4f %% of the words have a rare character", 100 * unknown / words.total())
+    spelled.sort(key=lambda item: (-item[1], item[0]))
+    spelled = spelled[: max(_MOST_LEARNED_WORDS, 4 * wanted)]
+    if wanted <= 0 or not spelled:
+        return []
+    # The import takes seconds and must not delay --help.
+    from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
+
+    def learn(threshold: int) -> list[str]:
+        # Equal bounds make it a single pass: its own search ends anywhere within its slack.
+        vocab = learner.learn(
+            spelled,
+            vocab_size=wanted,
+            reserved_tokens=[],
+            lower_thresh=threshold,
+            upper_thresh=threshold,
+            max_unique_chars=len(alphabet),
+        )
+        return [piece for piece in vocab if len(piece.removeprefix("##")) > 1]
+
+    guess = spelled[min(wanted, len(spelled)) - 1][1]
+    return trim(search(learn, wanted, guess), wanted)
+
+
+def trim(pieces: list[str], wanted: int) -> list[str]:
+    """Keeps the first ``wanted`` pieces; of equally frequent ones at the cut, the shortest.
+
+    Args:
+      pieces: the most frequent first, equally frequent ones in alphabetical order. The latter is
+        how they are told, and why a plain cut would keep words in a and lose those in z. Short
+        ones fit into more words: they serve other text better.
+      wanted: number of pieces.
+    """
+    if len(pieces) <= wanted:
+        return pieces
+    start = end = wanted
+    while start > 0 and pieces[start - 1] < pieces[start]:
+        start -= 1
+    while end < len(pieces) and pieces[end - 1] < pieces[end]:
+        end += 1
+    shortest = sorted(pieces[start:end], key=lambda piece: (len(piece.removeprefix("##")), piece))
+    return pieces[:start] + sorted(shortest[: wanted - start])
+
+
+def search(learn: Callable[[int], list[str]], wanted: int, guess: int) -> list[str]:
+    """Finds the threshold that gives ``wanted`` pieces or a little more.
+
+    Args:
+      learn: threshold → pieces; the higher the threshold, the fewer pieces.
+      wanted: number of pieces.
+      guess: threshold to begin with, at least 1.
+
+    Returns:
+      The pieces at the highest threshold with at least ``wanted`` pieces, or at a lower one with
+      hardly more, or at threshold 1 if even that gives fewer.
+    """
+    enough: list[str] | None = None
+    low, high = 0, sys.maxsize  # thresholds: enough pieces at low (if above 0), too few at high
+    threshold = guess
+    while True:
+        start = time.monotonic()
+        pieces = learn(threshold)
+        _log.info(
+            "learning: %d pieces occur at least %d times, %d wanted (%.1f s)",
+            len(pieces),
+            threshold,
+            wanted,
+            time.monotonic() - start,
+        )
+        if len(pieces) >= wanted:
+            low, enough = threshold, pieces
+        else:
+            high = threshold
+        if threshold == 1 and enough is None:
+            return pieces
+        if enough is not None and (len(enough) <= _SLACK * wanted or high - low <= 1):
+            return enough
+        if low and high < sys.maxsize:
+            threshold = math.isqrt(low * high)
+        else:
+            # The number of pieces falls about as one over the threshold. No small steps: where it
+            # does not, they would never end.
+            ratio = len(pieces) / wanted
+            threshold = math.ceil(threshold * (max(ratio, 1.25) if low else min(ratio, 0.8)))
+        threshold = min(max(threshold, low + 1), high - 1)
+
+
+# --------------------------------------------------------------------------------------------------
+# Writing
+# --------------------------------------------------------------------------------------------------
+
+
+def _check_output(path: str, files: Sequence[str]) -> None:
+    """Finds out before the work whether the vocabulary can be written."""
+    if "://" in path:
+        return
+    if os.path.isdir(path):
+        raise errors.UserError(
+            f"--output_file={path} is a directory; give a file, "
+            f"such as {os.path.join(path, 'vocab.txt')}"
+        )
+    if os.path.realpath(path) in map(os.path.realpath, files):
+        raise errors.UserError(f"--output_file={path} is also an input; give another name")
+    directory = os.path.dirname(path) or "."
+    os.makedirs(directory, exist_ok=True)
+    if not os.access(directory, os.W_OK):
+        raise errors.UserError(f"--output_file={path}: {directory} is not writable")
+
+
+def _write(path: str, vocab: Sequence[str]) -> None:
+    import tensorflow as tf
+
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        with tf.io.gfile.GFile(temporary, "w") as file:
+            file.write("".join(f"{token}\n" for token in vocab))
+        tf.io.gfile.rename(temporary, path, overwrite=True)
+    except BaseException:
+        if tf.io.gfile.exists(temporary):
+            tf.io.gfile.remove(temporary)
+        raise
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the script; returns its exit status."""
+    return options.run(work, [options.VocabOptions], __doc__, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

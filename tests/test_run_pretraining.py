@@ -1,0 +1,314 @@
+"""run_pretraining.py from the command line to its files."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+import checkpoints
+import records
+import run_pretraining
+
+ROOT = os.path.dirname(run_pretraining.__file__)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pretraining")
+    tiny.write_config(folder / "config.json")
+    tiny.write_config(
+        folder / "still.json", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
+    tiny.write_records(folder / "train.tfrecord", 70)
+    tiny.write_records(folder / "heldout.tfrecord", 21, seed=1)
+    return folder
+
+
+def _flags(folder, output, *more, config="config.json"):
+    return [
+        f"--bert_config_file={folder / config}",
+        f"--input_file={folder / 'train.tfrecord'}",
+        f"--output_dir={output}",
+        *tiny.FLAGS,
+        "--train_batch_size=8",
+        "--num_warmup_steps=2",
+        "--learning_rate=1e-2",
+        *more,
+    ]
+
+
+def _main(*arguments):
+    return run_pretraining.main(["run_pretraining.py", *map(str, arguments)])
+
+
+def _results(path):
+    lines = path.read_text().splitlines()
+    return dict(line.split(" = ") for line in lines)
+
+
+def test_train_and_evaluate(folder, tmp_path):
+    flags = _flags(folder, tmp_path, "--do_train", "--do_eval", "--num_train_steps=5")
+    assert _main(*flags, f"--eval_file={folder / 'heldout.tfrecord'}", "--save_weights_only") == 0
+    results = _results(tmp_path / "eval_results.txt")
+    assert list(results) == [
+        "global_step",
+        "loss",
+        "masked_lm_accuracy",
+        "masked_lm_loss",
+        "next_sentence_accuracy",
+        "next_sentence_loss",
+        "perplexity",
+    ]
+    assert results["global_step"] == "5"
+    loss = float(results["masked_lm_loss"])
+    assert float(results["perplexity"]) == pytest.approx(math.exp(loss), rel=1e-4)
+    assert round(float(results["next_sentence_accuracy"]) * 21, 3).is_integer()
+    run = json.loads((tmp_path / "run.json").read_text())
+    assert run["flags"]["num_train_steps"] == 5 and run["tensorflow"] == tf.__version__
+    assert json.loads((tmp_path / "bert_config.json").read_text())["hidden_size"] == 16
+    weights = tiny.read_checkpoint(tmp_path / "weights/model.ckpt-5")
+    assert not any("adam" in name for name in weights)
+    whole = tiny.read_checkpoint(tmp_path / "model.ckpt-5")
+    for name, value in weights.items():
+        np.testing.assert_array_equal(value, whole[name])
+
+    # Evaluation alone gives the same, of the newest checkpoint or of each.
+    flags = _flags(folder, tmp_path, "--do_eval", f"--eval_file={folder / 'heldout.tfrecord'}")
+    before = (tmp_path / "eval_results.txt").read_text()
+    assert _main(*flags, "--eval_batch_size=21") == 0
+    again = _results(tmp_path / "eval_results.txt")
+    assert float(again["loss"]) == pytest.approx(float(results["loss"]), abs=1e-5)
+    assert _main(*flags, "--eval_checkpoint=all") == 0
+    assert (tmp_path / "eval_results-5.txt").read_text() == before
+    assert _results(tmp_path / "eval_results-0.txt")["global_step"] == "0"
+
+
+def test_evaluation_of_an_initial_checkpoint_in_a_fresh_directory(folder, tmp_path, caplog):
+    assert _main(*_flags(folder, tmp_path / "one", "--do_train", "--num_train_steps=3")) == 0
+    init = tmp_path / "one/model.ckpt-3.index"
+    caplog.set_level("INFO")
+    assert _main(*_flags(folder, tmp_path / "two", "--do_eval", f"--init_checkpoint={init}")) == 0
+    assert "no trained model" in caplog.text
+    assert (tmp_path / "two/eval_results.txt").exists()
+    # A directory with a checkpoint of its own wins, and says so.
+    caplog.clear()
+    assert _main(*_flags(folder, tmp_path / "one", "--do_eval", f"--init_checkpoint={init}")) == 0
+    assert "model.ckpt-3; --init_checkpoint is ignored" in caplog.text
+
+
+@pytest.mark.parametrize("objective", ["mlm", "ltr"])
+def test_other_objectives(folder, tmp_path, objective):
+    flags = _flags(folder, tmp_path, "--do_train", "--do_eval", "--num_train_steps=2")
+    assert _main(*flags, f"--objective={objective}") == 0
+    results = _results(tmp_path / "eval_results.txt")
+    assert "next_sentence_loss" not in results and "perplexity" in results
+    config = json.loads((tmp_path / "bert_config.json").read_text())
+    assert config.get("attention") == ("left_to_right" if objective == "ltr" else None)
+    saved = tiny.read_checkpoint(tmp_path / "model.ckpt-2")
+    assert "cls/seq_relationship/output_weights" in saved
+    if objective == "ltr":  # the saved config says what the weights are
+        flags[0] = f"--bert_config_file={tmp_path / 'bert_config.json'}"
+        assert _main(*flags, "--objective=mlm") == 2
+
+
+def _one_line(capsys, status, *arguments):
+    assert _main(*arguments) == status
+    lines = [line for line in capsys.readouterr().err.splitlines() if "error:" in line]
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
+def test_mistakes_end_in_one_line_before_anything_is_written(folder, tmp_path, capsys):
+    output = tmp_path / "run"
+
+    def fails(status, message, *more, config="config.json"):
+        flags = _flags(folder, output, "--do_train", *more, config=config)
+        line = _one_line(capsys, status, *flags)
+        assert re.search(message, line), line
+        assert not output.exists()
+
+    fails(1, "--bert_config_file=.*no.json: cannot be read", f"--bert_config_file={folder}/no.json")
+    fails(1, "input_file.*no_such.*create_pretraining_data", f"--input_file={folder}/no_such*")
+    fails(1, "16 input_ids, --max_seq_length is 12.*--max_seq_length=16", "--max_seq_length=12")
+    fails(1, "3 masked_lm_positions, --max_predictions_per_seq is 5", "--max_predictions_per_seq=5")
+    fails(2, "--max_seq_length=99: .*max_position_embeddings 24", "--max_seq_length=99")
+    fails(1, "--init_checkpoint.*nowhere", f"--init_checkpoint={folder}/nowhere.ckpt")
+    fails(2, "--num_gpus=3", "--num_gpus=3")
+    (folder / "empty.tfrecord").write_bytes(b"")
+    fails(1, "empty.tfrecord.*no records", f"--input_file={folder}/empty.tfrecord")
+    (folder / "text.tfrecord").write_bytes(b"Call me Ishmael. Some years ago.")
+    fails(1, "text.tfrecord: not a TFRecord", f"--input_file={folder}/text.tfrecord")
+    other = tf.train.Example()
+    other.features.feature["tokens"].int64_list.value.append(1)
+    with tf.io.TFRecordWriter(str(folder / "other.tfrecord")) as writer:
+        writer.write(other.SerializeToString())
+    fails(1, "other.tfrecord: records lack input_ids", f"--input_file={folder}/other.tfrecord")
+
+
+def test_records_of_a_larger_vocabulary(folder, tmp_path, capsys):
+    tiny.write_config(folder / "fewer.json", vocab_size=40)
+    flags = _flags(folder, tmp_path, "--do_train", "--num_train_steps=5", config="fewer.json")
+    line = _one_line(capsys, 1, *flags)
+    assert "do not fit the model" in line and "vocab_size is 40" in line
+
+
+def test_checkpoint_of_another_size(folder, tmp_path, capsys):
+    assert _main(*_flags(folder, tmp_path / "a", "--do_train", "--num_train_steps=1")) == 0
+    tiny.write_config(folder / "wide.json", hidden_size=32)
+    flags = ["--do_train", "--num_train_steps=2"]
+    line = _one_line(capsys, 1, *_flags(folder, tmp_path / "a", *flags, config="wide.json"))
+    assert "bert/" in line and "16" in line and "32" in line and "--output_dir" in line
+    init = f"--init_checkpoint={tmp_path / 'a/model.ckpt-1'}"
+    line = _one_line(capsys, 1, *_flags(folder, tmp_path / "b", *flags, init, config="wide.json"))
+    assert "bert/" in line and "16" in line and "32" in line and "--bert_config_file" in line
+
+
+def test_records_without_a_masked_token_have_a_finite_loss(folder, tmp_path):
+    features = records.pretraining_features(tiny.LENGTH, tiny.PREDICTIONS)
+    with tf.io.TFRecordWriter(str(folder / "unmasked.tfrecord")) as writer:
+        values = {f.name: [] for f in features} | {"input_ids": [2, 9, 3], "input_mask": [1, 1, 1]}
+        for _ in range(8):
+            writer.write(records.encode_example(features, values))
+    flags = _flags(folder, tmp_path, "--do_train", "--num_train_steps=2")
+    assert _main(*flags, f"--input_file={folder / 'unmasked.tfrecord'}") == 0
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert all(row["masked_lm_loss"] == 0 and math.isfinite(row["loss"]) for row in rows)
+
+
+def test_two_devices_equal_one(folder, tmp_path, script):
+    """Weights after ten steps, padding-free, with one shared step counter."""
+    found = {}
+    for count in (1, 2):
+        output = tmp_path / str(count)
+        flags = _flags(
+            folder, output, "--do_train", "--do_eval", "--num_train_steps=10", config="still.json"
+        )
+        done = script("run_pretraining.py", *flags, f"--num_cpu_devices={count}")
+        assert done.returncode == 0, done.stderr
+        found[count] = tiny.read_checkpoint(output / "model.ckpt-10")
+        results = _results(output / "eval_results.txt")
+        found[count]["loss"] = np.float32(results["loss"])
+    assert found[1].keys() == found[2].keys()
+    for name, value in found[1].items():
+        np.testing.assert_allclose(found[2][name], value, atol=1e-5, err_msg=name)
+    devices = json.loads((tmp_path / "2/run.json").read_text())["devices"]
+    assert len(devices) == 2
+
+
+def test_two_devices_start_from_the_initial_checkpoint(folder, tmp_path, script):
+    assert _main(*_flags(folder, tmp_path / "a", "--do_train", "--num_train_steps=2")) == 0
+    init = f"--init_checkpoint={tmp_path / 'a/model.ckpt-2'}"
+    flags = _flags(folder, tmp_path / "b", "--do_eval", init)
+    assert script("run_pretraining.py", *flags, "--num_cpu_devices=2").returncode == 0
+    assert _main(*_flags(folder, tmp_path / "a", "--do_eval")) == 0
+    one, two = (_results(tmp_path / name / "eval_results.txt") for name in "ab")
+    assert float(one["loss"]) == pytest.approx(float(two["loss"]), abs=1e-5)
+
+
+def _start(flags, **options):
+    environment = {k: v for k, v in os.environ.items() if k != "TF_ENABLE_ONEDNN_OPTS"}
+    command = [sys.executable, os.path.join(ROOT, "run_pretraining.py"), *flags]
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+        **options,
+    )
+
+
+def _wait_for(process, text, seconds=120):
+    """Reads the output until a line holds ``text``."""
+    lines = []
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        line = process.stdout.readline()
+        if not line:
+            break
+        lines.append(line)
+        if text in line:
+            return lines
+    raise AssertionError(f"no {text!r} in {''.join(lines)}")
+
+
+def test_sigterm_saves_and_says_how_to_go_on(folder, tmp_path):
+    flags = _flags(folder, tmp_path, "--do_train", "--num_train_steps=100000", "--log_steps=1")
+    process = _start(flags)
+    _wait_for(process, "step 3/")
+    process.send_signal(signal.SIGTERM)
+    text = process.communicate(timeout=60)[0]
+    assert process.returncode == 0, text
+    assert "the same command goes on" in text and "Traceback" not in text
+    step = int(re.search(r"stopped at step (\d+)", text).group(1))
+    assert checkpoints.latest(str(tmp_path)).endswith(f"model.ckpt-{step}")
+
+
+@pytest.mark.slow
+def test_killed_again_and_again_it_ends_where_an_unbroken_run_ends(folder, tmp_path):
+    """Dropout on; kill -9 at random moments; equal to the last bit."""
+    flags = ["--do_train", "--num_train_steps=400", "--save_checkpoints_steps=20", "--log_steps=5"]
+    whole = _start(_flags(folder, tmp_path / "whole", *flags))
+    assert whole.wait(timeout=300) == 0, whole.stdout.read()
+    whole.stdout.close()
+    generator = random.Random(7)
+    output = tmp_path / "killed"
+    kills = 0
+    while kills < 6:
+        process = _start(_flags(folder, output, *flags))
+        _wait_for(process, "step ")
+        time.sleep(generator.random() * 1.5)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        ended = process.returncode == 0
+        kills += not ended
+        for prefix in checkpoints.listed(str(output)):
+            tiny.read_checkpoint(prefix)
+        if ended:  # it was faster than the kill: begin again a little earlier
+            shutil.rmtree(output)
+    last = _start(_flags(folder, output, *flags))
+    assert last.wait(timeout=300) == 0, last.stdout.read()
+    last.stdout.close()
+    one, other = (
+        tiny.read_checkpoint(tmp_path / name / "model.ckpt-400") for name in ("whole", "killed")
+    )
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        np.testing.assert_array_equal(value, other[name], err_msg=name)
+
+
+def test_the_golden_checkpoint_of_the_original_resumes(shared, folder, tmp_path):
+    """Step 8 and the moments that TF 1.15 wrote go on to step 10, and are not started anew."""
+    golden = shared / "golden/model"
+    config = json.loads((golden / "bert_config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    output = tmp_path / "run"
+    shutil.copytree(golden / "trained", output)
+    output.chmod(0o755)
+    for path in output.iterdir():
+        path.chmod(0o644)
+    before = tiny.read_checkpoint(output / "model.ckpt-8")
+    flags = _flags(folder, output, "--do_train", "--num_train_steps=9", "--learning_rate=1e-9")
+    flags[0] = f"--bert_config_file={tmp_path / 'config.json'}"
+    assert _main(*flags) == 0
+    after = tiny.read_checkpoint(output / "model.ckpt-9")
+    assert after.keys() == before.keys() and after["global_step"] == 9
+    for name, value in before.items():
+        if name.endswith("adam_v"):  # v moves by a thousandth of a clipped gradient's square
+            np.testing.assert_allclose(after[name], 0.999 * value, atol=1e-3, err_msg=name)
+            assert (after[name] >= 0.9989 * value).all()
+        elif not name.endswith("adam_m") and name != "global_step":
+            np.testing.assert_allclose(after[name], value, atol=1e-6, err_msg=name)
