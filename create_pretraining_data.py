@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 
+import command_line
 import errors
 import inputs
 import masking
@@ -55,6 +56,7 @@ def work(data: options.PretrainingDataOptions, text: options.TokenizerOptions) -
         if results is None:
             raise errors.UserError(_no_text(paths))
         counts = shards.Counts()
+        command_line.import_tensorflow()  # while the workers are at it
         with records.RoundRobinWriter(outputs) as writer:
             for built in results:
                 counts += built.counts
@@ -220,7 +222,7 @@ def _terminable() -> Iterator[None]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return options.run(
+    return command_line.run(
         work, [options.PretrainingDataOptions, options.TokenizerOptions], __doc__ or "", argv
     )
 

@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+import command_line
 import errors
 import inputs
 import options
@@ -219,7 +220,7 @@ def learn_pieces(
     spelled = spelled[: max(_MOST_LEARNED_WORDS, 4 * wanted)]
     if wanted <= 0 or not spelled:
         return []
-    # The import takes seconds and must not delay --help.
+    command_line.import_tensorflow()
     from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
 
     def learn(threshold: int) -> list[str]:
@@ -339,7 +340,7 @@ def _write(path: str, vocab: Sequence[str]) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the script; returns its exit status."""
-    return options.run(work, [options.VocabOptions], __doc__, argv)
+    return command_line.run(work, [options.VocabOptions], __doc__, argv)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,8 @@ EPSILON = 1e-6
 WEIGHT_DECAY = 0.01
 CLIP_NORM = 1.0
 
-# TensorFlow's kernel takes 1 - beta_2 in float32, which makes its second moment this much too small.
+# TensorFlow's kernel takes 1 - beta_2 in float32, which makes its second moment this much too
+# small.
 _SHORTFALL = float((1 - np.float32(BETA_2)) / np.float32(0.001)) ** 0.5
 
 # Searched anywhere in the variable's name.

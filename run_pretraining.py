@@ -17,6 +17,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import command_line
 import errors
 import options
 
@@ -41,7 +42,7 @@ def pretrain(
       errors.UserError: files that are missing or do not fit each other, a loss that is not finite.
       errors.FlagError: flags that do not fit each other.
     """
-    options.import_tensorflow()
+    command_line.import_tensorflow()
     import tensorflow as tf
 
     import checkpoint_files
@@ -106,6 +107,13 @@ def pretrain(
             _log.info("weights without optimizer state: %s", trainer.save_weights())
     if data.do_eval:
         _evaluate(trainer, eval_batches, run, trained=data.do_train)
+        # The left-to-right objective predicts every token, not the hidden ones counted here.
+        if trainer.is_chief and data.objective != "ltr":
+            alone = eval_batches.dataset(tf.distribute.InputContext())
+            baseline = pretraining.frequency_baseline(alone, config.vocab_size)
+            _log.info(
+                "for comparison, guessing by frequency: %s", training.format_results(baseline)
+            )
 
 
 def _open_batches(
@@ -203,7 +211,7 @@ GROUPS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return options.run(pretrain, GROUPS, __doc__ or "", argv)
+    return command_line.run(pretrain, GROUPS, __doc__ or "", argv)
 
 
 if __name__ == "__main__":

@@ -39,28 +39,9 @@ import modeling
 import optimization
 import options
 import progress
+import steps
 
 _log = logging.getLogger(__name__)
-
-Batch = dict[str, tf.Tensor]
-
-# float16 steps that overflow one after the other before the run is given up.
-_MOST_SKIPS = 50
-
-
-class Task(Protocol):
-    """What is trained; see ``tasks.pretraining`` for one."""
-
-    model: tf.Module
-    loss_parts: Mapping[str, float]
-    metrics: Sequence[str]
-    without_gradient: Sequence[str]
-
-    def weights(self, batch: Batch) -> dict[str, tf.Tensor]: ...
-
-    def sums(
-        self, batch: Batch, *, training: bool, seed: tf.Tensor | None = None
-    ) -> dict[str, tuple[tf.Tensor, tf.Tensor]]: ...
 
 
 class Batches(Protocol):
@@ -84,7 +65,7 @@ class Trainer:
 
     def __init__(
         self,
-        build_task: Callable[[], Task],
+        build_task: Callable[[], steps.Task],
         *,
         strategy: tf.distribute.Strategy,
         run: options.RunOptions,
@@ -113,8 +94,8 @@ class Trainer:
             if not name.startswith(tuple(self.task.without_gradient))
         }
         self._events = progress.Events(run.output_dir if self.is_chief else None)
-        self._optimizer: optimization.AdamWeightDecay | None = None
-        self._loss_scale: optimization.LossScale | None = None
+        self._train_step: steps.TrainStep | None = None
+        self._evaluate_batch: Callable | None = None
         self._half = device.precision == "float16"
         self._examples_seen = 0
         self._restored_from: str | None = None
@@ -145,9 +126,10 @@ class Trainer:
             checkpoints.restore_all(wanted, newest)
             state = checkpoints.read_state(newest)
             self._examples_seen = int(state.get("examples_seen", -1))
-            if self._loss_scale is not None and "loss_scale" in state:
-                self._loss_scale.scale.assign(state["loss_scale"])
-                self._loss_scale.good_steps.assign(state["good_steps"])
+            scale = self._train_step.loss_scale if self._train_step else None
+            if scale and "loss_scale" in state:
+                scale.scale.assign(state["loss_scale"])
+                scale.good_steps.assign(state["good_steps"])
             self._restored_from = newest
         elif self._init_checkpoint:
             source = checkpoints.resolve(self._init_checkpoint)
@@ -205,14 +187,15 @@ class Trainer:
             )
 
     def _to_save(self) -> dict[str, tf.Variable]:
-        slots = self._optimizer.slots() if self._optimizer else {}
+        slots = self._train_step.optimizer.slots() if self._train_step else {}
         return {**self.variables, **slots, "global_step": self._step}
 
     def _save(self, directory: str | None = None, keep: int | None = None) -> str:
         state: dict[str, Any] = {"examples_seen": self._examples_seen}
-        if self._loss_scale is not None:
-            state["loss_scale"] = float(self._loss_scale.scale.numpy())
-            state["good_steps"] = int(self._loss_scale.good_steps.numpy())
+        scale = self._train_step.loss_scale if self._train_step else None
+        if scale:
+            state["loss_scale"] = float(scale.scale.numpy())
+            state["good_steps"] = int(scale.good_steps.numpy())
         return checkpoints.save(
             directory or self._run.output_dir,
             self.step,
@@ -256,9 +239,17 @@ class Trainer:
         self._check_batch_size(batches.batch_size, accumulation)
         if self.is_chief:
             checkpoints.clean_leftovers(self._run.output_dir)
-        with self._strategy.scope():
-            self._optimizer = optimization.AdamWeightDecay(self._trained)
-            self._loss_scale = optimization.LossScale() if self._half else None
+        self._train_step = steps.TrainStep(
+            self.task,
+            self._trained,
+            self._step,
+            strategy=self._strategy,
+            schedule=schedule,
+            accumulation=accumulation,
+            seed=self._run.random_seed,
+            half=self._half,
+            xla=self._xla,
+        )
         self.restore()
         first, last = self.step, schedule.total_steps
         if first >= last:
@@ -272,7 +263,6 @@ class Trainer:
             return True
         if self._examples_seen < 0 or not first:
             self._examples_seen = first * batches.batch_size
-        run_steps = self._make_run_steps(schedule, accumulation)
         start = self._examples_seen
         iterator = iter(
             self._strategy.distribute_datasets_from_function(
@@ -286,7 +276,7 @@ class Trainer:
         )
         with contextlib.closing(shown), _stop_signals() as stop:
             while self.step < last and not stop.is_set():
-                self._advance(run_steps, iterator, last, batches.batch_size, shown, schedule)
+                self._advance(iterator, last, batches.batch_size, shown, schedule)
                 self._after_steps(last, evaluate)
         if self.step < last:
             prefix = self._save() if self.is_chief else ""
@@ -310,7 +300,6 @@ class Trainer:
 
     def _advance(
         self,
-        run_steps: Callable,
         iterator: Iterator,
         last: int,
         batch_size: int,
@@ -320,13 +309,13 @@ class Trainer:
         """Runs one or more steps and checks what came out."""
         before = self.step
         count = min(self._calls_on_device, self._next_stop(last) - before)
+        assert self._train_step is not None
         with _explained():
-            sums, weights, tokens, skipped, norm = (
-                value.numpy() for value in run_steps(iterator, tf.constant(count))
-            )
+            done = self._train_step.run(iterator, tf.constant(count))
+            sums, weights, tokens, skipped, norm = (value.numpy() for value in done)
         skipped = int(skipped)
-        if self._half:
-            self._check_scale()
+        if self._train_step.loss_scale:
+            self._check_scale(float(self._train_step.loss_scale.scale.numpy()))
         elif skipped or not math.isfinite(norm):
             raise self._not_finite(before + count - skipped + 1, sums, norm)
         if self.step != before + count - skipped:
@@ -340,9 +329,8 @@ class Trainer:
         rate = float(schedule.rate(tf.constant(max(0, self.step - 1))))
         shown.update(self.step, pairs, totals, rate, tuple(self.task.loss_parts))
 
-    def _check_scale(self) -> None:
-        assert self._loss_scale is not None
-        if self._loss_scale.scale.numpy() <= 1.0:
+    def _check_scale(self, scale: float) -> None:
+        if scale <= 1.0:
             raise errors.UserError(
                 f"step {self.step}: gradients overflow float16 at every loss scale; use "
                 "--precision=bfloat16 or float32, or lower --learning_rate"
@@ -387,120 +375,6 @@ class Trainer:
         )
         _log.info("best loss so far, kept as %s", prefix)
 
-    # ------------------------------------------------------------------ steps
-
-    def _make_run_steps(self, schedule: optimization.Schedule, accumulation: int) -> Callable:
-        """The compiled function that runs n steps: (iterator, int32 []) -> sums over them."""
-        strategy = self._strategy
-
-        def replica_step(batch: Batch) -> tuple[tf.Tensor, ...]:
-            return self._replica_step(batch, schedule, accumulation)
-
-        # Nothing here needs AutoGraph, whose rewriting would double the time of the first step.
-        @tf.function(autograph=False)
-        def run_steps(iterator: Iterator, count: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            def one(index: tf.Tensor, so_far: tuple) -> tuple[tf.Tensor, tuple]:
-                own = strategy.run(replica_step, args=(next(iterator),))
-                added = [strategy.reduce("SUM", x, axis=None) for x in own[:3]]
-                # The same on all replicas.
-                finite, norm = (strategy.experimental_local_results(x)[0] for x in own[3:])
-                added.append(1 - tf.cast(finite, tf.int32))
-                sums = tuple(map(tf.add, so_far, added))
-                return index + 1, (*sums, norm)
-
-            metrics = tf.zeros([len(self.task.metrics)])
-            zeros = (metrics, metrics, tf.constant(0.0), tf.constant(0), tf.constant(0.0))
-            _, total = tf.while_loop(lambda index, _: index < count, one, (tf.constant(0), zeros))
-            return total
-
-        return run_steps
-
-    def _replica_step(
-        self, batch: Batch, schedule: optimization.Schedule, accumulation: int
-    ) -> tuple[tf.Tensor, ...]:
-        replica = tf.distribute.get_replica_context()
-        add = tf.distribute.ReduceOp.SUM
-        own = self.task.weights(batch)
-        total = replica.all_reduce(add, own) if replica.num_replicas_in_sync > 1 else own
-        weights = {name: total[name] + extra for name, extra in self.task.loss_parts.items()}
-        scale = tf.convert_to_tensor(self._loss_scale.scale) if self._loss_scale else None
-
-        gradients, sums, shares = self._accumulate(batch, weights, scale, accumulation)
-        if replica.num_replicas_in_sync > 1:
-            gradients = replica.all_reduce(add, gradients)
-        gradients, norm = optimization.clip(gradients)
-        finite = tf.math.is_finite(norm)
-        if self._loss_scale is None:
-            # With an unscaled loss, a loss that is not finite ends the run before it is applied.
-            finite &= tf.reduce_all(tf.math.is_finite(sums))
-        rate = schedule.rate(self._step)
-        assert self._optimizer is not None
-        optimizer = self._optimizer
-
-        def apply() -> bool:
-            optimizer.apply(gradients, rate)
-            return True
-
-        tf.cond(finite, apply, lambda: False)
-        self._step.assign_add(tf.cast(finite, tf.int64))
-        if self._loss_scale:
-            self._loss_scale.update(finite)
-        tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
-        return sums, shares, tokens, finite, norm
-
-    def _seed(self) -> tf.Tensor:
-        """int32 [2]: dropout seed of this step on this replica."""
-        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        seed = tf.constant([self._run.random_seed & 0x7FFFFFFF, 0])
-        seed = tf.random.fold_in(seed, tf.cast(self._step, tf.int32))
-        return tf.random.fold_in(seed, replica)
-
-    def _accumulate(
-        self, batch: Batch, weights: dict[str, tf.Tensor], scale: tf.Tensor | None, parts: int
-    ) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor]:
-        """Gradients and metrics of a replica's batch, computed in ``parts`` parts."""
-        compute: Callable = self._loss_and_gradients
-        if self._xla:
-            compute = tf.function(compute, jit_compile=True, autograph=False)
-        seed = self._seed()
-        if parts == 1:
-            return compute(batch, weights, tf.random.fold_in(seed, 0), scale)
-        rows = tf.shape(batch["input_ids"])[0] // parts
-
-        def part(index: tf.Tensor, so_far: Any) -> tuple[tf.Tensor, Any]:
-            cut = {name: x[index * rows : (index + 1) * rows] for name, x in batch.items()}
-            new = compute(cut, weights, tf.random.fold_in(seed, index), scale)
-            return index + 1, tf.nest.map_structure(tf.add, so_far, new)
-
-        metrics = tf.zeros([len(self.task.metrics)])
-        zeros = ([tf.zeros(v.shape) for v in self._trained.values()], metrics, metrics)
-        _, total = tf.while_loop(
-            lambda index, _: index < parts, part, (tf.constant(0), zeros), parallel_iterations=1
-        )
-        return total
-
-    def _loss_and_gradients(
-        self, batch: Batch, weights: dict[str, tf.Tensor], seed: tf.Tensor, scale: tf.Tensor | None
-    ) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor]:
-        """Pure: gradients of this part's share of the loss, metric sums and weights."""
-        variables = list(self._trained.values())
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(variables)
-            pairs = self.task.sums(batch, training=True, seed=seed)
-            loss = tf.add_n(
-                [tf.math.divide_no_nan(pairs[name][0], weights[name]) for name in weights]
-            )
-            target = loss if scale is None else loss * scale
-        gradients = tape.gradient(target, variables)
-        missing = [n for n, g in zip(self._trained, gradients, strict=True) if g is None]
-        if missing:
-            raise RuntimeError(f"the loss does not depend on {', '.join(missing)}")
-        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
-        if scale is not None:
-            gradients = [gradient / scale for gradient in gradients]
-        sums, shares = zip(*(pairs[name] for name in self.task.metrics), strict=True)
-        return gradients, tf.stack(sums), tf.stack(shares)
-
     # ------------------------------------------------------------------ evaluation
 
     def evaluate(self, batches: Batches) -> dict[str, float]:
@@ -509,8 +383,8 @@ class Trainer:
         Returns:
           "loss", the mean of every metric of the task, and "global_step".
         """
-        if not hasattr(self, "_evaluate_batch"):
-            self._evaluate_batch = self._make_evaluate_batch()
+        if self._evaluate_batch is None:
+            self._evaluate_batch = steps.make_evaluation(self.task, self._strategy, self._xla)
         totals = np.zeros([2, len(self.task.metrics)])
         started = reported = time.monotonic()
         count = 0
@@ -530,23 +404,6 @@ class Trainer:
         }
         loss = sum(means[name] for name in self.task.loss_parts)
         return {"loss": loss, **means, "global_step": self.step}
-
-    def _make_evaluate_batch(self) -> Callable:
-        strategy = self._strategy
-
-        def sums(batch: Batch) -> tf.Tensor:  # -> [2, metrics]
-            pairs = self.task.sums(batch, training=False)
-            return tf.stack(
-                [tf.stack([pairs[name][i] for name in self.task.metrics]) for i in (0, 1)]
-            )
-
-        compute = tf.function(sums, jit_compile=True, autograph=False) if self._xla else sums
-
-        @tf.function(autograph=False)
-        def evaluate_batch(batch: Batch) -> tf.Tensor:
-            return strategy.reduce("SUM", strategy.run(compute, args=(batch,)), axis=None)
-
-        return evaluate_batch
 
 
 @contextlib.contextmanager

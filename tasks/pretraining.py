@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 import errors
@@ -161,6 +162,34 @@ def original_ids(batch: Batch) -> tf.Tensor:
     values = tf.where(batch["masked_lm_weights"] > 0, batch["masked_lm_ids"], shown)
     rows = tf.ones_like(positions) * tf.range(tf.shape(positions)[0])[:, None]
     return tf.tensor_scatter_nd_update(ids, tf.stack([rows, positions], -1), values)
+
+
+def frequency_baseline(dataset: tf.data.Dataset, vocab_size: int) -> dict[str, float]:
+    """What guessing by frequency alone achieves on the predictions of a dataset.
+
+    Args:
+      dataset: batches as evaluation reads them.
+      vocab_size: V.
+
+    Returns:
+      masked_lm_loss: entropy of the hidden tokens in nats, which no model that ignores the context
+        can go below; masked_lm_accuracy: share of the commonest; next_sentence_accuracy: share of
+        the commoner answer.
+    """
+    tokens = np.zeros(vocab_size)
+    answers = np.zeros(2)
+    for batch in dataset.as_numpy_iterator():
+        used = batch["masked_lm_weights"] > 0
+        tokens += np.bincount(batch["masked_lm_ids"][used], minlength=vocab_size)
+        real = batch["example_weights"] > 0
+        answers += np.bincount(batch["next_sentence_labels"][real, 0], minlength=2)
+    shares = tokens / max(tokens.sum(), 1)
+    seen = shares[shares > 0]
+    return {
+        "masked_lm_loss": float(-(seen * np.log(seen)).sum()),
+        "masked_lm_accuracy": float(shares.max()),
+        "next_sentence_accuracy": float(answers.max() / max(answers.sum(), 1)),
+    }
 
 
 def create_objective(

@@ -12,7 +12,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 # In this process TensorFlow's own kernels, whose sums run in the order of the original's numbers:
-# eight Adam steps blow the rounding of others up beyond the tolerances. Scripts run as users run them.
+# eight Adam steps blow the rounding of others up beyond the tolerances. Scripts run as users run
+# them.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+import command_line
 import errors
 import options
 
@@ -37,14 +38,14 @@ ORIGINAL_DEFAULTS = {
 
 
 def _flat(argv):
-    instances, _ = options.parse(argv, GROUPS)
+    instances, _ = command_line.parse(argv, GROUPS)
     return {name: value for group in instances for name, value in vars(group).items()}
 
 
 def test_defaults_are_those_of_the_original_commands():
     flat = _flat(NEEDED)
     assert {name: flat[name] for name in ORIGINAL_DEFAULTS} == ORIGINAL_DEFAULTS
-    data, text = options.parse(
+    data, text = command_line.parse(
         ["--input_file=a", "--output_file=b", "--vocab_file=v"],
         [options.PretrainingDataOptions, options.TokenizerOptions],
     )[0]
@@ -104,7 +105,7 @@ def test_values_after_a_space_and_flag_files(tmp_path):
 )
 def test_mistakes_are_flag_errors_that_name_the_flag(arguments, message):
     with pytest.raises(errors.FlagError) as raised:
-        options.parse(arguments, GROUPS)
+        command_line.parse(arguments, GROUPS)
     assert message in str(raised.value)
 
 
@@ -120,7 +121,7 @@ def test_xla_and_tpu_imply_static_shapes():
 
 
 def _run(work, *arguments):
-    return options.run(work, GROUPS, "What it does.", ["run_x.py", *arguments])
+    return command_line.run(work, GROUPS, "What it does.", ["run_x.py", *arguments])
 
 
 def test_exit_status_and_one_line(capsys):

@@ -1,0 +1,225 @@
+"""What the devices do: a training step and an evaluation batch.
+
+A training step is: weights of the loss over all replicas, loss and gradients of each replica's
+share, all-reduce, clip, update. Only the loss-and-gradient function, which is pure, may be compiled
+by XLA: under MirroredStrategy a compiled function can neither all-reduce nor assign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import tensorflow as tf
+
+import optimization
+
+Batch = dict[str, tf.Tensor]
+
+
+class Task(Protocol):
+    """What is trained; see ``tasks.pretraining`` for one.
+
+    Losses and metrics are (sum, weight) pairs, which add up over parts of a batch, devices and
+    batches. The loss is the sum over ``loss_parts`` of sum / (weight + constant).
+
+    Attributes:
+      model: its trainable variables carry checkpoint names.
+      loss_parts: names of the parts of the loss, each with the constant added to its weight.
+      metrics: names of all pairs that ``sums`` returns.
+      without_gradient: beginnings of the names of variables that the loss does not depend on.
+    """
+
+    model: tf.Module
+    loss_parts: Mapping[str, float]
+    metrics: Sequence[str]
+    without_gradient: Sequence[str]
+
+    def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Weight of each part of the loss, float32 []; does not run the model."""
+
+    def sums(
+        self, batch: Batch, *, training: bool, seed: tf.Tensor | None = None
+    ) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
+        """Sum and weight of every metric, float32 [] each; ``seed``: int32 [2], of dropout."""
+
+
+class StepSums(NamedTuple):
+    """What a call of ``TrainStep.run`` did."""
+
+    sums: tf.Tensor  # float32 [metrics]
+    weights: tf.Tensor  # float32 [metrics]
+    tokens: tf.Tensor  # float32 []
+    skipped: tf.Tensor  # int32 []: steps that were not finite and therefore not applied
+    norm: tf.Tensor  # float32 []: global norm of the newest gradients, before clipping
+
+
+class TrainStep:
+    """One optimizer step of a task on all devices.
+
+    Args:
+      task: what to train.
+      trained: variables to update, by checkpoint name.
+      step: int64 [], updates made so far; counts on with each one applied.
+      strategy: its scope holds the variables.
+      schedule: of the learning rate.
+      accumulation: parts that each replica's batch is computed in.
+      seed: of dropout.
+      half: scale the loss, for float16.
+      xla: compile the loss-and-gradient function.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        trained: Mapping[str, tf.Variable],
+        step: tf.Variable,
+        *,
+        strategy: tf.distribute.Strategy,
+        schedule: optimization.Schedule,
+        accumulation: int,
+        seed: int,
+        half: bool,
+        xla: bool,
+    ):
+        self._task = task
+        self._trained = dict(trained)
+        self._step = step
+        self._strategy = strategy
+        self._schedule = schedule
+        self._parts = accumulation
+        self._random_seed = seed
+        with strategy.scope():
+            self.optimizer = optimization.AdamWeightDecay(trained)
+            self.loss_scale = optimization.LossScale() if half else None
+        compute: Callable = self._loss_and_gradients
+        self._compute = tf.function(compute, jit_compile=True, autograph=False) if xla else compute
+
+    # AutoGraph would rewrite all that is called here, and double the time of the first step.
+    @tf.function(autograph=False)
+    def run(self, iterator: Iterator, count: tf.Tensor) -> StepSums:
+        """Runs steps without the host.
+
+        Args:
+          iterator: of the strategy's distributed dataset.
+          count: int32 [], number of steps; a tensor, so that another number is not traced anew.
+        """
+        strategy = self._strategy
+
+        def one(index: tf.Tensor, so_far: StepSums) -> tuple[tf.Tensor, StepSums]:
+            own = strategy.run(self._on_replica, args=(next(iterator),))
+            sums, weights, tokens = (strategy.reduce("SUM", x, axis=None) for x in own[:3])
+            # The same on all replicas.
+            finite, norm = (strategy.experimental_local_results(x)[0] for x in own[3:])
+            total = StepSums(
+                so_far.sums + sums,
+                so_far.weights + weights,
+                so_far.tokens + tokens,
+                so_far.skipped + (1 - tf.cast(finite, tf.int32)),
+                norm,
+            )
+            return index + 1, total
+
+        metrics = tf.zeros([len(self._task.metrics)])
+        nothing = StepSums(metrics, metrics, tf.constant(0.0), tf.constant(0), tf.constant(0.0))
+        _, total = tf.while_loop(lambda index, _: index < count, one, (tf.constant(0), nothing))
+        return total
+
+    def _on_replica(self, batch: Batch) -> tuple[tf.Tensor, ...]:
+        """A step on one replica: metric sums and weights, tokens, whether finite, norm."""
+        replica = tf.distribute.get_replica_context()
+        add = tf.distribute.ReduceOp.SUM
+        own = self._task.weights(batch)
+        total = replica.all_reduce(add, own) if replica.num_replicas_in_sync > 1 else own
+        weights = {name: total[name] + extra for name, extra in self._task.loss_parts.items()}
+        scale = tf.convert_to_tensor(self.loss_scale.scale) if self.loss_scale else None
+
+        gradients, sums, shares = self._in_parts(batch, weights, scale)
+        if replica.num_replicas_in_sync > 1:
+            gradients = replica.all_reduce(add, gradients)
+        gradients, norm = optimization.clip(gradients)
+        finite = tf.math.is_finite(norm)
+        if self.loss_scale is None:
+            # With an unscaled loss, a loss that is not finite ends the run before it is applied.
+            finite &= tf.reduce_all(tf.math.is_finite(sums))
+        rate = self._schedule.rate(self._step)
+
+        def apply() -> bool:
+            self.optimizer.apply(gradients, rate)
+            return True
+
+        tf.cond(finite, apply, lambda: False)
+        self._step.assign_add(tf.cast(finite, tf.int64))
+        if self.loss_scale:
+            self.loss_scale.update(finite)
+        tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
+        return sums, shares, tokens, finite, norm
+
+    def _seed(self) -> tf.Tensor:
+        """int32 [2]: dropout seed of this step on this replica."""
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        seed = tf.constant([self._random_seed & 0x7FFFFFFF, 0])
+        seed = tf.random.fold_in(seed, tf.cast(self._step, tf.int32))
+        return tf.random.fold_in(seed, replica)
+
+    def _in_parts(
+        self, batch: Batch, weights: dict[str, tf.Tensor], scale: tf.Tensor | None
+    ) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor]:
+        """Gradients and metrics of a replica's batch, computed part by part."""
+        parts = self._parts
+        seed = self._seed()
+        if parts == 1:
+            return self._compute(batch, weights, tf.random.fold_in(seed, 0), scale)
+        rows = tf.shape(batch["input_ids"])[0] // parts
+
+        def part(index: tf.Tensor, so_far: Any) -> tuple[tf.Tensor, Any]:
+            cut = {name: x[index * rows : (index + 1) * rows] for name, x in batch.items()}
+            new = self._compute(cut, weights, tf.random.fold_in(seed, index), scale)
+            return index + 1, tf.nest.map_structure(tf.add, so_far, new)
+
+        metrics = tf.zeros([len(self._task.metrics)])
+        zeros = ([tf.zeros(v.shape) for v in self._trained.values()], metrics, metrics)
+        _, total = tf.while_loop(
+            lambda index, _: index < parts, part, (tf.constant(0), zeros), parallel_iterations=1
+        )
+        return total
+
+    def _loss_and_gradients(
+        self, batch: Batch, weights: dict[str, tf.Tensor], seed: tf.Tensor, scale: tf.Tensor | None
+    ) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor]:
+        """Pure: gradients of this part's share of the loss, metric sums and weights."""
+        variables = list(self._trained.values())
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(variables)
+            pairs = self._task.sums(batch, training=True, seed=seed)
+            loss = tf.add_n(
+                [tf.math.divide_no_nan(pairs[name][0], weights[name]) for name in weights]
+            )
+            target = loss if scale is None else loss * scale
+        gradients = tape.gradient(target, variables)
+        missing = [n for n, g in zip(self._trained, gradients, strict=True) if g is None]
+        if missing:
+            raise RuntimeError(f"the loss does not depend on {', '.join(missing)}")
+        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        if scale is not None:
+            gradients = [gradient / scale for gradient in gradients]
+        sums, shares = zip(*(pairs[name] for name in self._task.metrics), strict=True)
+        return gradients, tf.stack(sums), tf.stack(shares)
+
+
+def make_evaluation(
+    task: Task, strategy: tf.distribute.Strategy, xla: bool
+) -> Callable[[Any], tf.Tensor]:
+    """The function from a distributed batch to float32 [2, metrics]: their sums and weights."""
+
+    def sums(batch: Batch) -> tf.Tensor:
+        pairs = task.sums(batch, training=False)
+        return tf.stack([tf.stack([pairs[name][i] for name in task.metrics]) for i in (0, 1)])
+
+    compute = tf.function(sums, jit_compile=True, autograph=False) if xla else sums
+
+    @tf.function(autograph=False)
+    def evaluate(batch: Any) -> tf.Tensor:
+        return strategy.reduce("SUM", strategy.run(compute, args=(batch,)), axis=None)
+
+    return evaluate
