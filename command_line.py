@@ -10,12 +10,14 @@ TensorFlow is not imported here: ``--help`` and flag errors answer at once.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import math
 import os
 import re
 import sys
+import textwrap
 import typing
 from collections.abc import Callable, Sequence
 
@@ -116,7 +118,9 @@ def usage(groups: Sequence[type], doc: str, program: str) -> str:
             choices = field.metadata["choices"]
             kind = f"={{{','.join(choices)}}}" if choices else ""
             lines.append(f"  --{field.name}{kind} ({default})")
-            lines.append(f"      {field.metadata['help']}")
+            lines += textwrap.wrap(
+                field.metadata["help"], 94, initial_indent=" " * 6, subsequent_indent=" " * 6
+            )
     lines += ["", "Any script:", "  --debug (false)", "      Show the traceback of an error."]
     return "\n".join(lines)
 
@@ -147,7 +151,9 @@ def run(
     argv = list(sys.argv if argv is None else argv)
     program = os.path.basename(argv[0])
     if any(argument in _HELP for argument in argv[1:]):
-        print(usage(groups, doc, program))
+        with contextlib.suppress(BrokenPipeError):  # --help | head
+            print(usage(groups, doc, program))
+            sys.stdout.flush()
         return 0
     debug = "--debug" in argv
     try:

