@@ -9,6 +9,7 @@ whatever the number of devices: every replica takes its slice of the same global
 from __future__ import annotations
 
 import logging
+import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -25,8 +26,11 @@ _log = logging.getLogger(__name__)
 WINDOW = 1024  # records read in one go
 GROUP = 8  # windows whose records are mixed
 
-# How the message of a record with impossible values begins.
-OUT_OF_RANGE = "the records do not fit the model"
+_BLOCK = 1 << 22  # bytes read in one go while the records are counted
+_LENGTH = struct.Struct("<Q")
+
+# How the message about a record with impossible values begins.
+_OUT_OF_RANGE = "the records do not fit the model"
 
 
 class Window(NamedTuple):
@@ -45,27 +49,29 @@ def find_windows(path: str, size: int = WINDOW) -> list[Window]:
     """
     windows: list[Window] = []
     position = start = count = 0
+    block, block_start = b"", 0
     with tf.io.gfile.GFile(path, "rb") as file:
         total = file.size()
         while position < total:
-            header = file.read(8)
-            if len(header) < 8:
-                raise _broken(path, position)
+            if position + 8 > block_start + len(block):
+                file.seek(position)
+                block, block_start = file.read(_BLOCK), position
+                if len(block) < 8:
+                    raise _broken(path, position)
             # A record: length (8 bytes), its checksum (4), the data, their checksum (4).
-            position += 16 + struct.unpack("<Q", header)[0]
-            if position > total:
-                raise _broken(path, position)
-            file.seek(position)
+            position += 16 + _LENGTH.unpack_from(block, position - block_start)[0]
             count += 1
-            if count == size or position == total:
+            if count == size or position >= total:
                 windows.append(Window(path, start, count))
                 start, count = position, 0
+    if position > total:
+        raise _broken(path, start)
     return windows
 
 
 def _broken(path: str, position: int) -> errors.UserError:
     return errors.UserError(
-        f"{path}: breaks off inside a record near byte {position}; make the file again with "
+        f"{path}: breaks off inside a record after byte {position}; make the file again with "
         "create_pretraining_data.py"
     )
 
@@ -86,6 +92,21 @@ def read_window(window: Window) -> np.ndarray:
     finally:
         reader.close()
     return found
+
+
+def explain(error: tf.errors.OpError) -> errors.UserError | None:
+    """The user error inside an error of the input pipeline; None: it is about something else."""
+    raised = re.search(r"\bUserError: (.*)", error.message)
+    if raised:
+        return errors.UserError(raised.group(1))
+    if _OUT_OF_RANGE not in error.message:
+        return None
+    # The message has the values of the assertion one by one, in brackets.
+    values = re.findall(r"\[([^\]]*)\]", error.message[error.message.index(_OUT_OF_RANGE) - 1 :])
+    return errors.UserError(
+        f"{' '.join(values[:3])}; they were made with another vocabulary or other lengths than "
+        "--bert_config_file says"
+    )
 
 
 def shuffled(windows: Sequence[Window], seed: int, start: int = 0) -> Iterator[bytes]:
@@ -200,7 +221,7 @@ class RecordBatches:
             tf.debugging.Assert(
                 tf.reduce_all((batch[name] >= 0) & (batch[name] < limit)),
                 [
-                    f"{OUT_OF_RANGE}: {name} reaches",
+                    f"{_OUT_OF_RANGE}: {name} reaches",
                     tf.reduce_max(batch[name]),
                     f"{what} is {limit}",
                 ],

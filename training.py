@@ -19,7 +19,6 @@ import logging
 import math
 import os
 import platform
-import re
 import signal
 import sys
 import threading
@@ -408,19 +407,14 @@ class Trainer:
 
 @contextlib.contextmanager
 def _explained() -> Iterator[None]:
-    """Turns the input pipeline's complaint about impossible values into a user error."""
+    """Turns what TensorFlow says about bad data into what the user did."""
     try:
         yield
-    except tf.errors.InvalidArgumentError as error:
-        found = re.search(batching.OUT_OF_RANGE + r"[^\]]*?(?=\]|\n|$)", error.message)
-        if found is None:
+    except tf.errors.OpError as error:
+        reason = batching.explain(error)
+        if reason is None:
             raise
-        pieces = re.findall(r"\[([^\]]*)\]", error.message[found.start() - 1 :])
-        text = " ".join(pieces[:3]) or found.group()
-        raise errors.UserError(
-            f"{text}; the records were made with another vocabulary or other lengths than "
-            "--bert_config_file says"
-        ) from None
+        raise reason from None
 
 
 @contextlib.contextmanager

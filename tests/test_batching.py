@@ -155,8 +155,13 @@ def test_short_last_batch_of_several_replicas(files):
 
 def test_values_beyond_the_limits_are_named(files):
     _, dataset = _batches(files, batch_size=73, seed=None, limits={"input_ids": (70, "vocab_size")})
-    with pytest.raises(tf.errors.InvalidArgumentError, match=batching.OUT_OF_RANGE):
+    with pytest.raises(tf.errors.InvalidArgumentError) as raised:
         list(dataset)
+    message = str(batching.explain(raised.value))
+    assert message.startswith(
+        "the records do not fit the model: input_ids reaches 72 vocab_size is 70;"
+    )
+    assert batching.explain(tf.errors.InvalidArgumentError(None, None, "another")) is None
 
 
 def test_broken_files_are_named(tmp_path):

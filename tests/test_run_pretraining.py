@@ -165,6 +165,17 @@ def test_records_of_a_larger_vocabulary(folder, tmp_path, capsys):
     assert "do not fit the model" in line and "vocab_size is 40" in line
 
 
+def test_a_corrupt_record_in_the_middle_of_a_file(folder, tmp_path, capsys):
+    data = bytearray((folder / "train.tfrecord").read_bytes())
+    data[data.rindex(b"input_ids")] ^= 1
+    (folder / "flipped.tfrecord").write_bytes(data)
+    flags = _flags(folder, tmp_path, f"--input_file={folder / 'flipped.tfrecord'}")
+    for do in ("--do_train", "--do_eval"):
+        init = f"--init_checkpoint={tmp_path}" if do == "--do_eval" else "--num_train_steps=20"
+        line = _one_line(capsys, 1, *flags, do, init)
+        assert "flipped.tfrecord: corrupt record at byte" in line
+
+
 def test_checkpoint_of_another_size(folder, tmp_path, capsys):
     assert _main(*_flags(folder, tmp_path / "a", "--do_train", "--num_train_steps=1")) == 0
     tiny.write_config(folder / "wide.json", hidden_size=32)
