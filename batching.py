@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import re
 import struct
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -41,8 +42,13 @@ class Window(NamedTuple):
     records: int
 
 
-def find_windows(path: str, size: int = WINDOW) -> list[Window]:
+def find_windows(path: str, size: int = WINDOW, most: int = sys.maxsize) -> list[Window]:
     """Walks through a TFRecord file by its length headers, without parsing.
+
+    Args:
+      path: the file.
+      size: records in a window.
+      most: records after which to stop.
 
     Raises:
       errors.UserError: a file that breaks off inside a record.
@@ -52,7 +58,7 @@ def find_windows(path: str, size: int = WINDOW) -> list[Window]:
     block, block_start = b"", 0
     with tf.io.gfile.GFile(path, "rb") as file:
         total = file.size()
-        while position < total:
+        while position < total and most > 0:
             if position + 8 > block_start + len(block):
                 file.seek(position)
                 block, block_start = file.read(_BLOCK), position
@@ -61,7 +67,8 @@ def find_windows(path: str, size: int = WINDOW) -> list[Window]:
             # A record: length (8 bytes), its checksum (4), the data, their checksum (4).
             position += 16 + _LENGTH.unpack_from(block, position - block_start)[0]
             count += 1
-            if count == size or position >= total:
+            most -= 1
+            if count == size or position >= total or not most:
                 windows.append(Window(path, start, count))
                 start, count = position, 0
     if position > total:
@@ -99,6 +106,11 @@ def explain(error: tf.errors.OpError) -> errors.UserError | None:
     raised = re.search(r"\bUserError: (.*)", error.message)
     if raised:
         return errors.UserError(raised.group(1))
+    if "Can't parse serialized Example" in error.message:
+        return errors.UserError(
+            "a record further on has other lengths than the first one of its file, or lacks a "
+            "feature; were files of different lengths joined? Make them again with the same flags"
+        )
     if _OUT_OF_RANGE not in error.message:
         return None
     # The message has the values of the assertion one by one, in brackets.
@@ -159,7 +171,12 @@ class RecordBatches:
         limits: Mapping[str, tuple[int, str]] | None = None,
     ):
         self._limits = limits or {}
-        self._windows = [window for path in paths for window in find_windows(path)]
+        self._windows: list[Window] = []
+        left = sys.maxsize if max_batches is None else max_batches * batch_size
+        for path in paths:
+            found = find_windows(path, most=left)
+            left -= sum(window.records for window in found)
+            self._windows += found
         self._features = features
         self._seed = seed
         self._max_batches = max_batches
@@ -181,7 +198,7 @@ class RecordBatches:
           that fill up the last batch.
         """
         replicas = context.num_replicas_in_sync
-        share = self.batch_size // replicas
+        share = -(-self.batch_size // replicas)  # the last replica's may be filled up
         local = replicas // context.num_input_pipelines
         mine = range(context.input_pipeline_id * local, (context.input_pipeline_id + 1) * local)
 
@@ -247,7 +264,7 @@ def trim(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Cuts the features along the sequence to the last real token of the batch.
 
     Args:
-      batch: input_mask [B, F] and other features; those of the same width are cut with it.
+      batch: input_ids, input_mask and segment_ids [B, F], which are cut, and other features.
     """
     mask = batch["input_mask"]
     columns = tf.range(1, mask.shape[1] + 1)

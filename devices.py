@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 
@@ -23,8 +24,9 @@ def create_strategy(flags: options.DeviceOptions) -> tf.distribute.Strategy:
       default strategy.
 
     Raises:
-      errors.FlagError: more devices than there are, or no TPU within reach.
+      errors.FlagError: more devices than there are, no TPU within reach, or several workers.
     """
+    _check_cluster()
     if flags.use_tpu:
         return _tpu(flags)
     gpus = tf.config.list_physical_devices("GPU")
@@ -57,23 +59,33 @@ def _cpu(count: int) -> tf.distribute.Strategy:
 
 def _tpu(flags: options.DeviceOptions) -> tf.distribute.Strategy:
     name = flags.tpu_name or flags.master
-    if not name:
+    if name != "local":
+        # The input pipeline runs Python functions, which a remote host cannot call.
         raise errors.FlagError(
-            "--use_tpu needs --tpu_name: 'local' on a TPU VM, else a name or address"
+            f"--use_tpu with --tpu_name={name}: only the TPU of this machine can be used; run on a "
+            "TPU VM with --tpu_name=local, or leave --use_tpu out"
         )
     try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
-            tpu=name, zone=flags.tpu_zone or None, project=flags.gcp_project or None
-        )
-        tf.config.experimental_connect_to_cluster(resolver)
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name)
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (tf.errors.OpError, ValueError, OSError) as error:
         reason = " ".join(str(error).split())[:200]
         raise errors.FlagError(
             f"--tpu_name={name}: no TPU could be reached ({reason}); run on a TPU VM with a "
-            f"TensorFlow built for TPUs, or leave --use_tpu out"
+            "TensorFlow built for TPUs, or leave --use_tpu out"
         ) from None
     return tf.distribute.TPUStrategy(resolver)
+
+
+def _check_cluster() -> None:
+    """Several workers would each train by itself and write into one directory."""
+    cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
+    workers = sum(len(hosts) for job, hosts in cluster.items() if job in ("chief", "worker"))
+    if workers > 1:
+        raise errors.FlagError(
+            f"TF_CONFIG names {workers} workers: runs over several machines are not part of this "
+            "version; unset TF_CONFIG to train on this machine alone"
+        )
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
@@ -87,26 +99,3 @@ def describe(strategy: tf.distribute.Strategy) -> list[str]:
         return sorted(strategy.extended.worker_devices)
     kind = "GPU" if tf.config.get_visible_devices("GPU") else "CPU"
     return [device.name for device in tf.config.list_logical_devices(kind)[:1]]
-
-
-def is_remote(path: str) -> bool:
-    return "://" in path
-
-
-def check_paths(flags: options.DeviceOptions, paths: dict[str, str]) -> None:
-    """A TPU that is not on this machine reads and writes buckets only.
-
-    Args:
-      flags: device flags.
-      paths: path by flag name.
-
-    Raises:
-      errors.FlagError: naming the flag with a local path.
-    """
-    if not flags.use_tpu or flags.tpu_name in ("", "local"):
-        return
-    for name, path in paths.items():
-        if path and not is_remote(path) and not os.environ.get("TPU_NAME") == "local":
-            raise errors.FlagError(
-                f"--{name}={path}: with a remote TPU it must be in a bucket (gs://…)"
-            )

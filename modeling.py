@@ -165,13 +165,15 @@ def gelu(x: tf.Tensor) -> tf.Tensor:
     which is the same function. The written-out gradient keeps one tensor instead of seven.
     Source: Hendrycks and Gimpel 2016, arXiv 1606.08415, section 2.
     """
+    half, x = x, tf.cast(x, tf.float32)
     gate = tf.sigmoid(x * (2 * _ROOT + 2 * _ROOT * _CUBE * tf.square(x)))
 
     def gradient(dy: tf.Tensor) -> tf.Tensor:
         slope = 2 * _ROOT + 6 * _ROOT * _CUBE * tf.square(x)
-        return dy * (gate + x * (gate - tf.square(gate)) * slope)
+        dx = tf.cast(dy, tf.float32) * (gate + x * (gate - tf.square(gate)) * slope)
+        return tf.cast(dx, half.dtype)
 
-    return x * gate, gradient
+    return tf.cast(x * gate, half.dtype), gradient
 
 
 _ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
@@ -562,9 +564,12 @@ class BertModel(tf.Module):
           seed: of dropout; needed when training with a dropout rate above 0.
 
         Raises:
-          ValueError: training without a seed.
+          ValueError: training without a seed, or F > max_position_embeddings where F is known.
         """
         input_ids = tf.convert_to_tensor(input_ids)
+        length, most = input_ids.shape[1], self.config.max_position_embeddings
+        if length is not None and length > most:
+            raise ValueError(f"sequence length {length} is above max_position_embeddings {most}")
         input_mask = tf.ones_like(input_ids) if input_mask is None else input_mask
         token_type_ids = tf.zeros_like(input_ids) if token_type_ids is None else token_type_ids
         layout = TokenLayout(input_mask, self.static_shapes)

@@ -263,11 +263,11 @@ class DeviceOptions:
         1, "Split the CPU into this many devices, to rehearse a multi-device run.", minimum=1
     )
     use_tpu: bool = _flag(False, "Run on a Cloud TPU.")
-    tpu_name: str = _flag("", "Name or grpc address of the TPU; 'local' on a TPU VM.")
-    tpu_zone: str = _flag("", "Zone of the TPU.")
-    gcp_project: str = _flag("", "Google Cloud project of the TPU.")
+    tpu_name: str = _flag("", "'local', the TPU of this machine; others are not supported.")
+    tpu_zone: str = _flag("", "Accepted for old command lines; not used.")
+    gcp_project: str = _flag("", "Accepted for old command lines; not used.")
     master: str = _flag("", "TensorFlow master; used as --tpu_name when that is not given.")
-    num_tpu_cores: int = _flag(8, "TPU cores; the number found is used.", minimum=1)
+    num_tpu_cores: int = _flag(8, "Accepted for old command lines; the cores found are used.")
 
 
 def resolve_device(device: DeviceOptions) -> DeviceOptions:

@@ -5,8 +5,10 @@ Every figure is an average over the steps since the one shown before, so no step
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import math
 import os
 import sys
 import time
@@ -15,6 +17,9 @@ from collections.abc import Mapping
 import tensorflow as tf
 import tqdm
 from tensorflow.core.framework import summary_pb2
+from tqdm.contrib import logging as tqdm_logging
+
+import checkpoint_files
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +67,25 @@ class Events:
         with tf.io.gfile.GFile(path, "a") as file:
             file.write(json.dumps({"step": step, **values}) + "\n")
 
+    def cut(self, step: int) -> None:
+        """Drops rows of metrics.jsonl after a step: a killed run got further than its "
+        "checkpoint."""
+        if self._directory is None:
+            return
+        path = os.path.join(self._directory, "metrics.jsonl")
+        if not tf.io.gfile.exists(path):
+            return
+        with tf.io.gfile.GFile(path) as file:
+            rows = [row for row in file.read().splitlines() if _step_of(row) <= step]
+        checkpoint_files.write_text(path, "".join(f"{row}\n" for row in rows))
+
+
+def _step_of(row: str) -> float:
+    try:
+        return json.loads(row)["step"]
+    except ValueError:  # cut short by a kill
+        return math.inf
+
 
 class Training:
     """Progress of a training run.
@@ -86,8 +110,10 @@ class Training:
         self._start_step = first_step
         self._first = True
         self._sums: dict[str, list[float]] = {}
-        self._bar = None
+        self._bar: tqdm.tqdm | None = None
+        self._around_bar = contextlib.ExitStack()
         if sys.stderr.isatty() and not quiet:
+            self._around_bar.enter_context(tqdm_logging.logging_redirect_tqdm())
             self._bar = tqdm.tqdm(total=last_step, initial=first_step, unit="step", file=sys.stderr)
 
     def update(
@@ -149,14 +175,15 @@ class Training:
         self, step: int, values: Mapping[str, float], rates: Mapping[str, float], left: str
     ) -> None:
         figures = " ".join(f"{name}={value:.4g}" for name, value in values.items())
-        if self._bar is not None:
-            self._bar.set_postfix_str(figures)
-            return
         speeds = " ".join(
             f"{value:.1f} {name.replace('_per_second', '/s')}" for name, value in rates.items()
         )
-        _log.info("step %d/%d %s | %s | %s left", step, self._last_step, figures, speeds, left)
+        line = f"step {step}/{self._last_step} {figures} | {speeds} | {left} left"
+        _log.info("%s", line)
+        if self._bar is not None:
+            self._bar.set_postfix_str(f"loss={values['loss']:.4g} {speeds.split()[0]} ex/s")
 
     def close(self) -> None:
         if self._bar is not None:
             self._bar.close()
+        self._around_bar.close()

@@ -15,7 +15,7 @@ import math
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import command_line
 import errors
@@ -24,7 +24,6 @@ import options
 if TYPE_CHECKING:
     import batching
     import modeling
-    import training
 
 _log = logging.getLogger(__name__)
 
@@ -50,12 +49,11 @@ def pretrain(
     import devices
     import modeling
     import optimization
+    import results_files
     import training
     from tasks import pretraining
 
     device = options.resolve_device(device)
-    paths = {"output_dir": run.output_dir, "input_file": data.input_file}
-    devices.check_paths(device, {**paths, "init_checkpoint": model.init_checkpoint})
     config = modeling.BertConfig.from_json_file(model.bert_config_file)
     if data.max_seq_length > config.max_position_embeddings:
         raise errors.FlagError(
@@ -63,10 +61,7 @@ def pretrain(
             f"{config.max_position_embeddings} ({model.bert_config_file})"
         )
     strategy = devices.create_strategy(device)
-    train_batches, eval_batches = _open_batches(data, run, device, config)
-    if model.init_checkpoint and not checkpoints.latest(run.output_dir):
-        checkpoints.resolve(model.init_checkpoint)  # a wrong path ends here
-
+    files = _Files(data, config, device)
     trainer = training.Trainer(
         lambda: pretraining.create_objective(
             data.objective,
@@ -80,65 +75,88 @@ def pretrain(
         device=device,
         init_checkpoint=model.init_checkpoint,
     )
-    if trainer.is_chief:
-        tf.io.gfile.makedirs(run.output_dir)
-        training.write_run_description(
-            run.output_dir, strategy, [data, model, optimizer, run, device]
-        )
-        own_config = os.path.join(run.output_dir, "bert_config.json")
-        checkpoint_files.write_text(own_config, trainer.task.model.bert.config.to_json_string())
-
-    if train_batches:
+    # All that can be wrong with checkpoints shows before the records are counted.
+    if run.eval_checkpoint not in ("", "all"):
+        checkpoints.resolve(run.eval_checkpoint, "--eval_checkpoint")
+    if data.do_train:
         schedule = optimization.Schedule(
             optimizer.learning_rate, data.num_train_steps, data.num_warmup_steps
         )
-        during = (
-            (lambda: _with_perplexity(trainer.evaluate(eval_batches))) if run.eval_steps else None
+        parts = optimizer.gradient_accumulation_steps
+        trainer.prepare_training(schedule, data.train_batch_size, parts)
+    else:
+        trainer.restore_for_evaluation(_checkpoints_to_evaluate(run)[0])
+    train_batches = files.training(run.random_seed) if data.do_train else None
+    eval_batches = files.evaluation() if data.do_eval or run.eval_steps else None
+    if trainer.is_chief:
+        tf.io.gfile.makedirs(run.output_dir)
+        groups = [data, model, optimizer, run, device]
+        results_files.write_run_description(run.output_dir, devices.describe(strategy), groups)
+        checkpoint_files.write_text(
+            os.path.join(run.output_dir, "bert_config.json"),
+            trainer.task.model.bert.config.to_json_string(),
         )
-        finished = trainer.train(
-            train_batches,
-            schedule,
-            accumulation=optimizer.gradient_accumulation_steps,
-            evaluate=during,
-        )
-        if not finished:
+
+    def evaluate() -> dict[str, float]:
+        assert eval_batches is not None
+        return _with_perplexity(trainer.evaluate(eval_batches))
+
+    if train_batches:
+        if not trainer.train(train_batches, evaluate):
             return
         if run.save_weights_only and trainer.is_chief:
             _log.info("weights without optimizer state: %s", trainer.save_weights())
-    if data.do_eval:
-        _evaluate(trainer, eval_batches, run, trained=data.do_train)
-        # The left-to-right objective predicts every token, not the hidden ones counted here.
-        if trainer.is_chief and data.objective != "ltr":
-            alone = eval_batches.dataset(tf.distribute.InputContext())
-            baseline = pretraining.frequency_baseline(alone, config.vocab_size)
-            _log.info(
-                "for comparison, guessing by frequency: %s", training.format_results(baseline)
-            )
+    if not data.do_eval:
+        return
+    for checkpoint in _checkpoints_to_evaluate(run):
+        if checkpoint or not data.do_train:
+            trainer.restore_for_evaluation(checkpoint)
+        results = evaluate()
+        if trainer.is_chief:
+            _report(results, run)
+    # The left-to-right objective predicts every token, not the hidden ones counted here.
+    if trainer.is_chief and data.objective != "ltr" and eval_batches:
+        alone = eval_batches.dataset(tf.distribute.InputContext())
+        baseline = pretraining.frequency_baseline(alone, config.vocab_size)
+        _log.info("for comparison, guessing by frequency: %s", results_files.one_line(baseline))
 
 
-def _open_batches(
-    data: options.PretrainingOptions,
-    run: options.RunOptions,
-    device: options.DeviceOptions,
-    config: modeling.BertConfig,
-) -> tuple[batching.RecordBatches | None, batching.RecordBatches]:
-    """Finds and checks the record files: batches for training (or None) and for evaluation."""
-    import batching
-    import inputs
-    import records
+class _Files:
+    """The record files that the flags name: found and looked into, not yet read.
 
-    features = records.pretraining_features(data.max_seq_length, data.max_predictions_per_seq)
-    limits = {
-        "input_ids": (config.vocab_size, "vocab_size"),
-        "masked_lm_ids": (config.vocab_size, "vocab_size"),
-        "segment_ids": (config.type_vocab_size, "type_vocab_size"),
-        "masked_lm_positions": (data.max_seq_length, "max_seq_length"),
-        "next_sentence_labels": (2, "number of next-sentence labels"),
-    }
+    Raises:
+      errors.UserError: a pattern without a file, or records of another form than the flags say.
+    """
 
-    def open_(
-        flag: str, patterns: str, batch_size: int, seed: int | None
-    ) -> batching.RecordBatches:
+    def __init__(
+        self,
+        data: options.PretrainingOptions,
+        config: modeling.BertConfig,
+        device: options.DeviceOptions,
+    ):
+        import records
+
+        self._data = data
+        self._static_shapes = device.static_shapes
+        self._features = records.pretraining_features(
+            data.max_seq_length, data.max_predictions_per_seq
+        )
+        self._limits = {
+            "input_ids": (config.vocab_size, "vocab_size"),
+            "masked_lm_ids": (config.vocab_size, "vocab_size"),
+            "segment_ids": (config.type_vocab_size, "type_vocab_size"),
+            "masked_lm_positions": (data.max_seq_length, "max_seq_length"),
+            "next_sentence_labels": (2, "number of next-sentence labels"),
+        }
+        self._train_paths = self._find("input_file", data.input_file)
+        self._eval_paths = self._train_paths
+        if data.eval_file:
+            self._eval_paths = self._find("eval_file", data.eval_file)
+
+    def _find(self, flag: str, patterns: str) -> list[str]:
+        import inputs
+        import records
+
         try:
             paths = inputs.expand(flag, patterns)
         except errors.UserError as error:
@@ -146,54 +164,62 @@ def _open_batches(
                 f"{error}; create_pretraining_data.py makes these files"
             ) from None
         for path in paths:
-            records.check_first_record(path, features)
-        batches = batching.RecordBatches(
-            paths,
-            features,
-            batch_size=batch_size,
-            seed=seed,
-            max_batches=data.max_eval_steps if seed is None else None,
-            static_shapes=device.static_shapes,
-            limits=limits,
-        )
-        _log.info("--%s: %d records in %d files", flag, batches.num_examples, len(paths))
+            records.check_first_record(path, self._features)
+        return paths
+
+    def training(self, seed: int) -> batching.RecordBatches:
+        """Endless shuffled batches."""
+        batches = self._open(self._train_paths, self._data.train_batch_size, seed=seed)
+        _log.info("training on %d records of --input_file", batches.num_examples)
         return batches
 
-    train = None
-    if data.do_train:
-        train = open_("input_file", data.input_file, data.train_batch_size, run.random_seed)
-    flag, patterns = (
-        ("eval_file", data.eval_file) if data.eval_file else ("input_file", data.input_file)
-    )
-    return train, open_(flag, patterns, data.eval_batch_size, None)
+    def evaluation(self) -> batching.RecordBatches:
+        """Each record once, in order, up to --max_eval_steps batches."""
+        batches = self._open(
+            self._eval_paths,
+            self._data.eval_batch_size,
+            seed=None,
+            max_batches=self._data.max_eval_steps,
+        )
+        flag = "--eval_file" if self._data.eval_file else "--input_file"
+        _log.info("evaluating on %d records of %s", batches.num_examples, flag)
+        return batches
+
+    def _open(self, paths: list[str], batch_size: int, **more: Any) -> batching.RecordBatches:
+        import batching
+
+        return batching.RecordBatches(
+            paths,
+            self._features,
+            batch_size=batch_size,
+            static_shapes=self._static_shapes,
+            limits=self._limits,
+            **more,
+        )
 
 
-def _evaluate(
-    trainer: training.Trainer,
-    batches: batching.RecordBatches,
-    run: options.RunOptions,
-    trained: bool,
-) -> None:
-    """Evaluates the weights at hand, or the checkpoints that --eval_checkpoint names."""
-    import training
+def _checkpoints_to_evaluate(run: options.RunOptions) -> list[str]:
+    """What --eval_checkpoint names; the empty string is the newest there is."""
+    import checkpoints
 
-    if trained and not run.eval_checkpoint:
-        wanted: list[str | None] = [None]
-    else:
-        wanted = trainer.checkpoints_to_evaluate(run.eval_checkpoint)
-    for prefix in wanted:
-        if not trained or prefix:
-            trainer.restore_for_evaluation(prefix)
-        results = _with_perplexity(trainer.evaluate(batches))
-        for name, value in sorted(results.items()):
-            _log.info("  %s = %s", name, training.shown(value))
-        if trainer.is_chief:
-            name = "eval_results.txt"
-            if len(wanted) > 1:
-                name = f"eval_results-{trainer.step}.txt"
-            path = os.path.join(run.output_dir, name)
-            training.write_results(path, results)
-            _log.info("wrote %s", path)
+    if run.eval_checkpoint != "all":
+        return [run.eval_checkpoint]
+    found = checkpoints.listed(run.output_dir)
+    if not found:
+        raise errors.UserError(f"--eval_checkpoint=all: no checkpoint in {run.output_dir}")
+    return found
+
+
+def _report(results: dict[str, float], run: options.RunOptions) -> None:
+    """Logs results and writes them to the output directory."""
+    import results_files
+
+    for key, value in sorted(results.items()):
+        _log.info("  %s = %s", key, results_files.shown(value))
+    step = f"-{results['global_step']}" if run.eval_checkpoint == "all" else ""
+    path = os.path.join(run.output_dir, f"eval_results{step}.txt")
+    results_files.write_results(path, results)
+    _log.info("wrote %s", path)
 
 
 def _with_perplexity(results: dict[str, float]) -> dict[str, float]:

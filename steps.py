@@ -27,7 +27,7 @@ class Task(Protocol):
       model: its trainable variables carry checkpoint names.
       loss_parts: names of the parts of the loss, each with the constant added to its weight.
       metrics: names of all pairs that ``sums`` returns.
-      without_gradient: beginnings of the names of variables that the loss does not depend on.
+      without_gradient: scopes, such as "bert/pooler/", whose variables the loss does not depend on.
     """
 
     model: tf.Module
@@ -50,7 +50,7 @@ class StepSums(NamedTuple):
     sums: tf.Tensor  # float32 [metrics]
     weights: tf.Tensor  # float32 [metrics]
     tokens: tf.Tensor  # float32 []
-    skipped: tf.Tensor  # int32 []: steps that were not finite and therefore not applied
+    skipped: tf.Tensor  # int32 []: steps that were not finite, and therefore not applied
     norm: tf.Tensor  # float32 []: global norm of the newest gradients, before clipping
 
 
@@ -98,7 +98,7 @@ class TrainStep:
     # AutoGraph would rewrite all that is called here, and double the time of the first step.
     @tf.function(autograph=False)
     def run(self, iterator: Iterator, count: tf.Tensor) -> StepSums:
-        """Runs steps without the host.
+        """Runs steps without the host, up to the first that is not finite unless in float16.
 
         Args:
           iterator: of the strategy's distributed dataset.
@@ -108,39 +108,35 @@ class TrainStep:
 
         def one(index: tf.Tensor, so_far: StepSums) -> tuple[tf.Tensor, StepSums]:
             own = strategy.run(self._on_replica, args=(next(iterator),))
-            sums, weights, tokens = (strategy.reduce("SUM", x, axis=None) for x in own[:3])
-            # The same on all replicas.
-            finite, norm = (strategy.experimental_local_results(x)[0] for x in own[3:])
-            total = StepSums(
-                so_far.sums + sums,
-                so_far.weights + weights,
-                so_far.tokens + tokens,
-                so_far.skipped + (1 - tf.cast(finite, tf.int32)),
-                norm,
-            )
-            return index + 1, total
+            # All-reduced: the same on all replicas.
+            new = StepSums._make(strategy.experimental_local_results(x)[0] for x in own)
+            sums = [old + added for old, added in zip(so_far[:4], new[:4], strict=True)]
+            return index + 1, StepSums._make([*sums, new.norm])
+
+        def goes_on(index: tf.Tensor, so_far: StepSums) -> tf.Tensor:
+            if self.loss_scale:
+                return index < count
+            return (index < count) & (so_far.skipped == 0)
 
         metrics = tf.zeros([len(self._task.metrics)])
         nothing = StepSums(metrics, metrics, tf.constant(0.0), tf.constant(0), tf.constant(0.0))
-        _, total = tf.while_loop(lambda index, _: index < count, one, (tf.constant(0), nothing))
+        _, total = tf.while_loop(goes_on, one, (tf.constant(0), nothing))
         return total
 
-    def _on_replica(self, batch: Batch) -> tuple[tf.Tensor, ...]:
-        """A step on one replica: metric sums and weights, tokens, whether finite, norm."""
-        replica = tf.distribute.get_replica_context()
-        add = tf.distribute.ReduceOp.SUM
-        own = self._task.weights(batch)
-        total = replica.all_reduce(add, own) if replica.num_replicas_in_sync > 1 else own
-        weights = {name: total[name] + extra for name, extra in self._task.loss_parts.items()}
+    def _on_replica(self, batch: Batch) -> StepSums:
+        """A step on one replica."""
+        own_weights = self._task.weights(batch)
+        weights = self._all_reduce(own_weights)
+        weights = {name: weights[name] + extra for name, extra in self._task.loss_parts.items()}
         scale = tf.convert_to_tensor(self.loss_scale.scale) if self.loss_scale else None
 
         gradients, sums, shares = self._in_parts(batch, weights, scale)
-        if replica.num_replicas_in_sync > 1:
-            gradients = replica.all_reduce(add, gradients)
+        tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
+        gradients, sums, shares, tokens = self._all_reduce((gradients, sums, shares, tokens))
         gradients, norm = optimization.clip(gradients)
         finite = tf.math.is_finite(norm)
         if self.loss_scale is None:
-            # With an unscaled loss, a loss that is not finite ends the run before it is applied.
+            # Unscaled, a loss that is not finite is no overflow; it ends the run unapplied.
             finite &= tf.reduce_all(tf.math.is_finite(sums))
         rate = self._schedule.rate(self._step)
 
@@ -152,8 +148,14 @@ class TrainStep:
         self._step.assign_add(tf.cast(finite, tf.int64))
         if self.loss_scale:
             self.loss_scale.update(finite)
-        tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
-        return sums, shares, tokens, finite, norm
+        return StepSums(sums, shares, tokens, 1 - tf.cast(finite, tf.int32), norm)
+
+    def _all_reduce(self, values: Any) -> Any:
+        """Sums over the replicas."""
+        replica = tf.distribute.get_replica_context()
+        if replica.num_replicas_in_sync == 1:
+            return values
+        return replica.all_reduce(tf.distribute.ReduceOp.SUM, values)
 
     def _seed(self) -> tf.Tensor:
         """int32 [2]: dropout seed of this step on this replica."""
@@ -170,7 +172,9 @@ class TrainStep:
         seed = self._seed()
         if parts == 1:
             return self._compute(batch, weights, tf.random.fold_in(seed, 0), scale)
-        rows = tf.shape(batch["input_ids"])[0] // parts
+        rows, rest = divmod(next(iter(batch.values())).shape[0], parts)
+        if rest:
+            raise ValueError(f"{parts} parts do not divide a batch of {rows * parts + rest} rows")
 
         def part(index: tf.Tensor, so_far: Any) -> tuple[tf.Tensor, Any]:
             cut = {name: x[index * rows : (index + 1) * rows] for name, x in batch.items()}
@@ -209,8 +213,12 @@ class TrainStep:
 
 def make_evaluation(
     task: Task, strategy: tf.distribute.Strategy, xla: bool
-) -> Callable[[Any], tf.Tensor]:
-    """The function from a distributed batch to float32 [2, metrics]: their sums and weights."""
+) -> Callable[[Iterator], tf.Tensor]:
+    """The function from a distributed iterator to sums and weights of its next batch.
+
+    Returns:
+      A function that returns float32 [2, metrics] and raises tf.errors.OutOfRangeError at the end.
+    """
 
     def sums(batch: Batch) -> tf.Tensor:
         pairs = task.sums(batch, training=False)
@@ -218,8 +226,12 @@ def make_evaluation(
 
     compute = tf.function(sums, jit_compile=True, autograph=False) if xla else sums
 
+    # strategy.run must not see the compiled function itself: it would compile all replicas as one.
+    def on_replica(batch: Batch) -> tf.Tensor:
+        return compute(batch)
+
     @tf.function(autograph=False)
-    def evaluate(batch: Any) -> tf.Tensor:
-        return strategy.reduce("SUM", strategy.run(compute, args=(batch,)), axis=None)
+    def evaluate(iterator: Iterator) -> tf.Tensor:
+        return strategy.reduce("SUM", strategy.run(on_replica, args=(next(iterator),)), axis=None)
 
     return evaluate

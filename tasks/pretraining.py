@@ -83,7 +83,7 @@ class MaskedLm(_Objective):
             self.loss_parts["next_sentence_loss"] = 0.0
             self.metrics += ("next_sentence_loss", "next_sentence_accuracy")
         else:
-            self.without_gradient = ("bert/pooler", "cls/seq_relationship")
+            self.without_gradient = ("bert/pooler/", "cls/seq_relationship/")
 
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
         """The weight of each part of the loss, float32 [], known before the model runs."""
@@ -121,7 +121,7 @@ class LeftToRight(_Objective):
 
     loss_parts = {"masked_lm_loss": _SMALL}
     metrics = ("masked_lm_loss", "masked_lm_accuracy")
-    without_gradient = ("bert/pooler", "cls/seq_relationship")
+    without_gradient = ("bert/pooler/", "cls/seq_relationship/")
 
     def __init__(self, model: modeling.PretrainingModel):
         if model.bert.config.attention != "left_to_right":

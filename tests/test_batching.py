@@ -153,6 +153,15 @@ def test_short_last_batch_of_several_replicas(files):
     assert {b["input_ids"].shape[0] for b in batches} == {10}
 
 
+def test_replicas_that_do_not_divide_the_batch_lose_no_record(files):
+    _, dataset = _batches(files, replicas=3, batch_size=8, seed=None)
+    batches = list(dataset)
+    ids = np.concatenate([b["masked_lm_ids"].numpy()[:, 0] for b in batches])
+    weights = np.concatenate([b["example_weights"].numpy() for b in batches])
+    assert ids[weights == 1].tolist() == list(range(73))
+    assert {b["input_ids"].shape[0] for b in batches} == {3}
+
+
 def test_values_beyond_the_limits_are_named(files):
     _, dataset = _batches(files, batch_size=73, seed=None, limits={"input_ids": (70, "vocab_size")})
     with pytest.raises(tf.errors.InvalidArgumentError) as raised:

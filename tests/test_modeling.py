@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import subprocess
+import sys
 
 import minilm_reference
 import numpy as np
@@ -61,6 +64,10 @@ def _loss_function(task, batch, jit=False):
 
     return loss_and_gradients
 
+
+# Eight Adam steps blow rounding up: gradients that are all but 0 count as much as large ones. With
+# oneDNN's order of summing, the order of the batch alone moves weights by up to 5e-4.
+LAST_TOLERANCE = 2e-4 if os.environ["TF_ENABLE_ONEDNN_OPTS"] == "0" else 1e-3
 
 EXECUTIONS = {
     "padding-free": {"static_shapes": False, "jit": False},
@@ -129,13 +136,22 @@ def test_losses_gradients_and_updates_equal_the_original(original):
                     gradient, golden[f"grad/{name}"], atol=3e-6, rtol=0, err_msg=name
                 )
         optimizer.apply(clipped, tf.constant(5e-3))
-        tolerance = {1: 2e-5, 2: 2e-5, 8: 2e-4}.get(step)
+        tolerance = {1: 2e-5, 2: 2e-5, 8: LAST_TOLERANCE}.get(step)
         if tolerance:
             for name, variable in variables.items():
                 np.testing.assert_allclose(
                     variable, golden[f"step{step}/{name}"], atol=tolerance, rtol=0, err_msg=name
                 )
     np.testing.assert_allclose(losses, golden["train_losses"], atol=1e-4)
+
+
+@pytest.mark.slow
+def test_the_original_numbers_also_come_from_onednn(shared):
+    """The default of the scripts; the other tests of this file run without."""
+    command = [sys.executable, "-m", "pytest", __file__, "-k", "equal_the_original"]
+    environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and "6 passed" in done.stdout, done.stdout
 
 
 def _fill(model: tf.Module) -> None:
@@ -320,6 +336,21 @@ def test_gelu_and_layer_norm_against_numpy_and_numeric_gradients():
     )
     for one, other in zip(theory, numeric, strict=True):
         np.testing.assert_allclose(one, other, atol=5e-3)
+
+
+def test_gelu_in_half_precision_has_finite_gradients():
+    for dtype in (tf.float16, tf.bfloat16):
+        x = tf.constant([-1000.0, -300, 0, 300, 1000], dtype)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = modeling.gelu(x)
+        assert y.dtype == dtype
+        np.testing.assert_allclose(tf.cast(tape.gradient(y, x), tf.float32), [0, 0, 0.5, 1, 1])
+
+
+def test_a_sequence_longer_than_the_positions():
+    with pytest.raises(ValueError, match="sequence length 21 is above max_position_embeddings 20"):
+        modeling.BertModel(SMALL)(tf.ones([1, 21], tf.int32), training=False)
 
 
 def test_dropout_keeps_its_share_and_its_mean():

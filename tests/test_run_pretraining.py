@@ -93,6 +93,8 @@ def test_train_and_evaluate(folder, tmp_path):
     assert float(again["loss"]) == pytest.approx(float(results["loss"]), abs=1e-5)
     assert _main(*flags, "--eval_checkpoint=all") == 0
     assert (tmp_path / "eval_results-5.txt").read_text() == before
+    assert _main(*flags, f"--eval_checkpoint={tmp_path / 'weights'}") == 0
+    assert (tmp_path / "eval_results.txt").read_text() == before
     assert _results(tmp_path / "eval_results-0.txt")["global_step"] == "0"
 
 
@@ -106,6 +108,7 @@ def test_evaluation_of_an_initial_checkpoint_in_a_fresh_directory(folder, tmp_pa
     # A directory with a checkpoint of its own wins, and says so.
     caplog.clear()
     assert _main(*_flags(folder, tmp_path / "one", "--do_eval", f"--init_checkpoint={init}")) == 0
+    assert "evaluating" in caplog.text
     assert "model.ckpt-3; --init_checkpoint is ignored" in caplog.text
 
 
@@ -145,6 +148,8 @@ def test_mistakes_end_in_one_line_before_anything_is_written(folder, tmp_path, c
     fails(1, "16 input_ids, --max_seq_length is 12.*--max_seq_length=16", "--max_seq_length=12")
     fails(1, "3 masked_lm_positions, --max_predictions_per_seq is 5", "--max_predictions_per_seq=5")
     fails(2, "--max_seq_length=99: .*max_position_embeddings 24", "--max_seq_length=99")
+    fails(2, "--train_batch_size=8 is not a multiple of 3", "--gradient_accumulation_steps=3")
+    fails(1, "--eval_checkpoint.*nowhere", f"--eval_checkpoint={folder}/nowhere")
     fails(1, "--init_checkpoint.*nowhere", f"--init_checkpoint={folder}/nowhere.ckpt")
     fails(2, "--num_gpus=3", "--num_gpus=3")
     (folder / "empty.tfrecord").write_bytes(b"")
@@ -180,7 +185,10 @@ def test_checkpoint_of_another_size(folder, tmp_path, capsys):
     assert _main(*_flags(folder, tmp_path / "a", "--do_train", "--num_train_steps=1")) == 0
     tiny.write_config(folder / "wide.json", hidden_size=32)
     flags = ["--do_train", "--num_train_steps=2"]
+    before = (tmp_path / "a/bert_config.json").read_text(), (tmp_path / "a/run.json").read_text()
     line = _one_line(capsys, 1, *_flags(folder, tmp_path / "a", *flags, config="wide.json"))
+    after = (tmp_path / "a/bert_config.json").read_text(), (tmp_path / "a/run.json").read_text()
+    assert before == after
     assert "bert/" in line and "16" in line and "32" in line and "--output_dir" in line
     init = f"--init_checkpoint={tmp_path / 'a/model.ckpt-1'}"
     line = _one_line(capsys, 1, *_flags(folder, tmp_path / "b", *flags, init, config="wide.json"))
@@ -223,7 +231,9 @@ def test_two_devices_start_from_the_initial_checkpoint(folder, tmp_path, script)
     assert _main(*_flags(folder, tmp_path / "a", "--do_train", "--num_train_steps=2")) == 0
     init = f"--init_checkpoint={tmp_path / 'a/model.ckpt-2'}"
     flags = _flags(folder, tmp_path / "b", "--do_eval", init)
-    assert script("run_pretraining.py", *flags, "--num_cpu_devices=2").returncode == 0
+    # Three devices do not divide a batch of eight, and XLA compiles each replica by itself.
+    done = script("run_pretraining.py", *flags, "--num_cpu_devices=3", "--xla")
+    assert done.returncode == 0, done.stderr
     assert _main(*_flags(folder, tmp_path / "a", "--do_eval")) == 0
     one, two = (_results(tmp_path / name / "eval_results.txt") for name in "ab")
     assert float(one["loss"]) == pytest.approx(float(two["loss"]), abs=1e-5)
@@ -263,7 +273,7 @@ def test_sigterm_saves_and_says_how_to_go_on(folder, tmp_path):
     process.send_signal(signal.SIGTERM)
     text = process.communicate(timeout=60)[0]
     assert process.returncode == 0, text
-    assert "the same command goes on" in text and "Traceback" not in text
+    assert "the same command goes on from there" in text and "Traceback" not in text
     step = int(re.search(r"stopped at step (\d+)", text).group(1))
     assert checkpoints.latest(str(tmp_path)).endswith(f"model.ckpt-{step}")
 
@@ -321,5 +331,7 @@ def test_the_golden_checkpoint_of_the_original_resumes(shared, folder, tmp_path)
         if name.endswith("adam_v"):  # v moves by a thousandth of a clipped gradient's square
             np.testing.assert_allclose(after[name], 0.999 * value, atol=1e-3, err_msg=name)
             assert (after[name] >= 0.9989 * value).all()
-        elif not name.endswith("adam_m") and name != "global_step":
+        elif name.endswith("adam_m"):  # and m by a tenth of one
+            np.testing.assert_allclose(after[name], 0.9 * value, atol=0.1, err_msg=name)
+        elif name != "global_step":
             np.testing.assert_allclose(after[name], value, atol=1e-6, err_msg=name)

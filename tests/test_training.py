@@ -20,6 +20,7 @@ import modeling
 import optimization
 import options
 import records
+import results_files
 import training
 from tasks import pretraining
 
@@ -55,6 +56,11 @@ def _trainer(directory, config=CONFIG, objective="mlm_nsp", device=None, init=""
     )
 
 
+def _train(trainer, batches, schedule, accumulation=1, evaluate=None):
+    trainer.prepare_training(schedule, batches.batch_size, accumulation)
+    return trainer.train(batches, evaluate)
+
+
 def _schedule(steps, peak=1e-2, warmup=2):
     return optimization.Schedule(peak, steps, warmup)
 
@@ -65,7 +71,7 @@ def _metrics(directory):
 
 def test_files_of_a_run(data, tmp_path):
     trainer = _trainer(tmp_path, save_checkpoints_steps=2, keep_checkpoint_max=3)
-    assert trainer.train(_batches(data), _schedule(7))
+    assert _train(trainer, _batches(data), _schedule(7))
     assert trainer.step == 7
     names = {name.split(".v2")[0] for name in os.listdir(tmp_path) if "tfevents" not in name}
     kept = {
@@ -83,7 +89,7 @@ def test_files_of_a_run(data, tmp_path):
 
 
 def test_learning_rates_and_steps_of_the_log(data, tmp_path):
-    _trainer(tmp_path).train(_batches(data), _schedule(6, peak=1e-3, warmup=2))
+    _train(_trainer(tmp_path), _batches(data), _schedule(6, peak=1e-3, warmup=2))
     rows = _metrics(tmp_path)
     assert [row["step"] for row in rows] == [1, 2, 3, 4, 5, 6]
     wanted = [0, 0.5e-3, 1e-3 * 4 / 6, 0.5e-3, 1e-3 * 2 / 6, 1e-3 / 6]
@@ -94,7 +100,7 @@ def test_learning_rates_and_steps_of_the_log(data, tmp_path):
 
 
 def test_loss_goes_down(data, tmp_path):
-    _trainer(tmp_path, config=STILL, log_steps=20).train(_batches(data, 16), _schedule(200))
+    _train(_trainer(tmp_path, config=STILL, log_steps=20), _batches(data, 16), _schedule(200))
     rows = _metrics(tmp_path)
     assert rows[0]["masked_lm_loss"] == pytest.approx(np.log(tiny.VOCAB), abs=0.5)
     assert rows[-1]["masked_lm_loss"] < 0.8 * rows[0]["masked_lm_loss"]
@@ -105,13 +111,11 @@ def test_a_resumed_run_equals_an_unbroken_one_bit_for_bit(data, tmp_path, precis
     device = options.DeviceOptions(precision=precision)
     schedule = _schedule(7)
     whole = _trainer(tmp_path / "whole", device=device)
-    whole.train(_batches(data), schedule)
+    _train(whole, _batches(data), schedule)
     for stop in (2, 5, 7):  # each with a trainer of its own, as after a restart
         part = _trainer(tmp_path / "parts", device=device)
         assert part.step == 0
-        part.restore()
-        with_stop = dataclasses.replace(schedule)
-        _train_until(part, _batches(data), with_stop, stop)
+        _train_until(part, _batches(data), schedule, stop)
     one = tiny.read_checkpoint(tmp_path / "whole/model.ckpt-7")
     other = tiny.read_checkpoint(tmp_path / "parts/model.ckpt-7")
     assert one.keys() == other.keys()
@@ -129,7 +133,7 @@ def _train_until(trainer, batches, schedule, stop):
             os.kill(os.getpid(), signal.SIGTERM)
 
     trainer._after_steps = watch
-    assert trainer.train(batches, schedule) is (stop == schedule.total_steps)
+    assert _train(trainer, batches, schedule) is (stop == schedule.total_steps)
 
 
 def test_a_signal_saves_and_says_how_to_go_on(data, tmp_path, caplog):
@@ -138,14 +142,14 @@ def test_a_signal_saves_and_says_how_to_go_on(data, tmp_path, caplog):
     _train_until(trainer, _batches(data), _schedule(9), stop=4)
     assert trainer.step == 4
     assert checkpoints.latest(str(tmp_path)) == str(tmp_path / "model.ckpt-4")
-    assert "SIGTERM" in caplog.text and "the same command goes on" in caplog.text
+    assert "SIGTERM" in caplog.text and "the same command goes on from there" in caplog.text
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_accumulated_parts_equal_the_whole_batch(data, tmp_path):
     for parts in (1, 2, 4):
         trainer = _trainer(tmp_path / str(parts), config=STILL)
-        trainer.train(_batches(data), _schedule(4), accumulation=parts)
+        _train(trainer, _batches(data), _schedule(4), accumulation=parts)
     whole = tiny.read_checkpoint(tmp_path / "1/model.ckpt-4")
     for parts in (2, 4):
         other = tiny.read_checkpoint(tmp_path / f"{parts}/model.ckpt-4")
@@ -157,22 +161,17 @@ def test_accumulated_parts_equal_the_whole_batch(data, tmp_path):
 
 def test_batch_size_that_the_parts_do_not_divide(data, tmp_path):
     with pytest.raises(errors.FlagError, match="--train_batch_size=8 is not a multiple of 3"):
-        _trainer(tmp_path).train(_batches(data), _schedule(4), accumulation=3)
+        _train(_trainer(tmp_path), _batches(data), _schedule(4), accumulation=3)
 
 
 def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_last_checkpoint(data, tmp_path):
     trainer = _trainer(tmp_path, save_checkpoints_steps=3)
-    trainer.train(_batches(data), _schedule(3))
+    _train(trainer, _batches(data), _schedule(3))
     again = _trainer(tmp_path)
-    restore = again.restore
-
-    def poisoned():
-        restore()
-        again.variables["bert/pooler/dense/bias"].assign(tf.fill([16], np.nan))
-
-    again.restore = poisoned
+    again.prepare_training(_schedule(9), 8)
+    again.variables["bert/pooler/dense/bias"].assign(tf.fill([16], np.nan))
     with pytest.raises(errors.UserError, match=r"step 4: not finite .*model\.ckpt-3\. Lower"):
-        again.train(_batches(data), _schedule(9))
+        again.train(_batches(data))
     assert again.step == 3
     assert checkpoints.latest(str(tmp_path)) == str(tmp_path / "model.ckpt-3")
     assert all(
@@ -187,8 +186,9 @@ def test_float16_overflow_skips_steps_and_does_not_apply_them(data, tmp_path, mo
     device = options.DeviceOptions(precision="float16")
     trainer = _trainer(tmp_path, config=big, device=device)
     before = {name: v.numpy() for name, v in trainer.variables.items()}
-    applied = []
-    advance = trainer._advance
+    applied, saves = [], []
+    advance, save = trainer._advance, trainer._save
+    trainer._save = lambda *a, **k: (saves.append(trainer.step), save(*a, **k))[1]
 
     def watch(*arguments):
         advance(*arguments)
@@ -198,9 +198,10 @@ def test_float16_overflow_skips_steps_and_does_not_apply_them(data, tmp_path, mo
         applied.append(trainer.step)
 
     trainer._advance = watch
-    trainer.train(_batches(data), _schedule(3))
+    _train(trainer, _batches(data), _schedule(3))
     skipped = applied.count(0)
     assert 0 < skipped < 20 and applied[skipped:] == [1, 2, 3]
+    assert saves == [0, 3]  # none for a step that was skipped
     state = checkpoints.read_state(str(tmp_path / "model.ckpt-3"))
     assert state["loss_scale"] == 2.0 ** (24 - skipped)
     # The data goes on over skipped steps; the step counter does not.
@@ -213,7 +214,7 @@ def test_half_precision_trains_like_float32(data, tmp_path):
     for precision in ("float32", "bfloat16", "float16"):
         device = options.DeviceOptions(precision=precision)
         trainer = _trainer(tmp_path / precision, config=STILL, device=device)
-        trainer.train(_batches(data, 16), _schedule(30))
+        _train(trainer, _batches(data, 16), _schedule(30))
         final[precision] = _metrics(tmp_path / precision)[-1]["loss"]
     assert final["bfloat16"] == pytest.approx(final["float32"], abs=0.1)
     assert final["float16"] == pytest.approx(final["float32"], abs=0.05)
@@ -225,7 +226,7 @@ def test_static_and_compiled_steps_equal_padding_free_ones(data, tmp_path):
     for name, flags in kinds.items():
         device = options.resolve_device(options.DeviceOptions(**flags))
         trainer = _trainer(tmp_path / name, config=STILL, device=device)
-        trainer.train(_batches(data, static_shapes=device.static_shapes), _schedule(3))
+        _train(trainer, _batches(data, static_shapes=device.static_shapes), _schedule(3))
         found[name] = tiny.read_checkpoint(tmp_path / name / "model.ckpt-3")
     for name, value in found["free"].items():
         for other in ("static", "xla"):
@@ -233,26 +234,26 @@ def test_static_and_compiled_steps_equal_padding_free_ones(data, tmp_path):
 
 
 def test_finished_training_takes_no_step_and_says_why(data, tmp_path, caplog):
-    _trainer(tmp_path).train(_batches(data), _schedule(3))
+    _train(_trainer(tmp_path), _batches(data), _schedule(3))
     before = tiny.read_checkpoint(tmp_path / "model.ckpt-3")
     trainer = _trainer(tmp_path)
-    assert trainer.train(_batches(data), _schedule(3))
+    assert _train(trainer, _batches(data), _schedule(3))
     assert "nothing to train" in caplog.text and "--num_train_steps" in caplog.text
     for name, value in tiny.read_checkpoint(tmp_path / "model.ckpt-3").items():
         np.testing.assert_array_equal(value, before[name])
 
 
 def test_a_changed_batch_size_goes_on_where_the_data_was(data, tmp_path):
-    _trainer(tmp_path).train(_batches(data, 8), _schedule(3))
-    _trainer(tmp_path).train(_batches(data, 10), _schedule(5))
+    _train(_trainer(tmp_path), _batches(data, 8), _schedule(3))
+    _train(_trainer(tmp_path), _batches(data, 10), _schedule(5))
     assert checkpoints.read_state(str(tmp_path / "model.ckpt-5"))["examples_seen"] == 3 * 8 + 2 * 10
 
 
 def test_init_checkpoint_gives_weights_but_no_step_and_no_moments(data, tmp_path):
-    _trainer(tmp_path / "first").train(_batches(data), _schedule(3))
+    _train(_trainer(tmp_path / "first"), _batches(data), _schedule(3))
     source = str(tmp_path / "first/model.ckpt-3")
     trainer = _trainer(tmp_path / "second", init=source, random_seed=99)
-    trainer.train(_batches(data), _schedule(1, warmup=1))
+    _train(trainer, _batches(data), _schedule(1, warmup=1))
     assert trainer.step == 1
     first = tiny.read_checkpoint(source)
     begun = tiny.read_checkpoint(tmp_path / "second/model.ckpt-0")
@@ -266,17 +267,22 @@ def test_objective_without_next_sentence_leaves_its_head_alone(data, tmp_path):
     for objective in ("mlm", "ltr"):
         trainer = _trainer(tmp_path / objective, objective=objective)
         before = {name: v.numpy() for name, v in trainer.variables.items()}
-        trainer.train(_batches(data), _schedule(3))
+        _train(trainer, _batches(data), _schedule(3))
         for name, variable in trainer.variables.items():
             untouched = name.startswith(("bert/pooler", "cls/seq_relationship"))
             assert np.array_equal(variable.numpy(), before[name]) is untouched, name
+
+
+def test_a_rule_that_matches_no_variable_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match="no variable in bert/pooling/"):
+        training._without({"bert/pooler/dense/bias": tf.Variable(0.0)}, ["bert/pooling/"])
 
 
 def test_a_variable_without_gradient_is_an_error(data, tmp_path):
     trainer = _trainer(tmp_path, objective="mlm")
     trainer._trained = dict(trainer.variables)  # as if the task excused none
     with pytest.raises(RuntimeError, match="does not depend on bert/pooler/dense/bias"):
-        trainer.train(_batches(data), _schedule(3))
+        _train(trainer, _batches(data), _schedule(3))
 
 
 def test_evaluation_equals_a_weighted_mean_by_hand_for_any_batch_size(data, tmp_path):
@@ -314,49 +320,86 @@ def test_evaluation_equals_a_weighted_mean_by_hand_for_any_batch_size(data, tmp_
 def test_the_best_checkpoint_is_kept_apart(data, tmp_path):
     trainer = _trainer(tmp_path, eval_steps=2, keep_checkpoint_max=1)
     losses = iter([3.0, 1.0, 2.0])
-    trainer.train(_batches(data), _schedule(6), evaluate=lambda: {"loss": next(losses)})
+    _train(trainer, _batches(data), _schedule(6), evaluate=lambda: {"loss": next(losses)})
     assert checkpoints.latest(str(tmp_path)) == str(tmp_path / "model.ckpt-6")
     best = checkpoints.latest(str(tmp_path / "best"))
     assert best == str(tmp_path / "best/model.ckpt-4")
     assert checkpoints.read_state(best)["loss"] == 1.0
     # A run that goes on does not lose a better one from before.
     again = _trainer(tmp_path, eval_steps=2)
-    again.train(_batches(data), _schedule(8), evaluate=lambda: {"loss": 1.5})
+    _train(again, _batches(data), _schedule(8), evaluate=lambda: {"loss": 1.5})
     assert checkpoints.latest(str(tmp_path / "best")) == best
 
 
 def test_evaluation_needs_trained_weights(data, tmp_path):
     with pytest.raises(errors.UserError, match="nothing to evaluate"):
-        _trainer(tmp_path).restore_for_evaluation(None)
-    _trainer(tmp_path / "first").train(_batches(data), _schedule(2))
+        _trainer(tmp_path).restore_for_evaluation()
+    _train(_trainer(tmp_path / "first"), _batches(data), _schedule(2))
     first = tiny.read_checkpoint(tmp_path / "first/model.ckpt-2")
     encoder = {n: v for n, v in first.items() if n.startswith("bert/") and "adam" not in n}
     prefix = checkpoints.save(str(tmp_path / "encoder"), 2, encoder)
     with pytest.raises(errors.UserError, match="lacks cls/.*untrained head"):
-        _trainer(tmp_path / "none", init=prefix).restore_for_evaluation(None)
+        _trainer(tmp_path / "none", init=prefix).restore_for_evaluation()
     # Masked words alone need no next-sentence head.
     without = {n: v for n, v in first.items() if "adam" not in n and "seq_rel" not in n}
     prefix = checkpoints.save(str(tmp_path / "mlm"), 2, without)
-    _trainer(tmp_path / "none", objective="mlm", init=prefix).restore_for_evaluation(None)
+    _trainer(tmp_path / "none", objective="mlm", init=prefix).restore_for_evaluation()
     with pytest.raises(errors.UserError, match="untrained head"):
-        _trainer(tmp_path / "none", init=prefix).restore_for_evaluation(None)
+        _trainer(tmp_path / "none", init=prefix).restore_for_evaluation()
 
 
-def test_which_checkpoints_to_evaluate(data, tmp_path):
-    trainer = _trainer(tmp_path, save_checkpoints_steps=2)
-    assert trainer.checkpoints_to_evaluate("") == [None]
-    with pytest.raises(errors.UserError, match="--eval_checkpoint=all"):
-        trainer.checkpoints_to_evaluate("all")
-    trainer.train(_batches(data), _schedule(4))
-    prefixes = [str(tmp_path / f"model.ckpt-{step}") for step in (0, 2, 4)]
-    assert trainer.checkpoints_to_evaluate("all") == prefixes
-    assert trainer.checkpoints_to_evaluate("") == prefixes[2:]
-    assert trainer.checkpoints_to_evaluate(prefixes[1] + ".index") == prefixes[1:2]
+def test_what_can_be_evaluated(data, tmp_path):
+    """A checkpoint of a run, its weights without optimizer, and one without a step."""
+    trainer = _trainer(tmp_path)
+    _train(trainer, _batches(data), _schedule(2))
+    weights = trainer.save_weights()
+    bare = {n: v for n, v in trainer.variables.items()}
+    bare = checkpoints.save(str(tmp_path / "bare"), 5, bare)
+    wanted = trainer.evaluate(_batches(data, seed=None))
+    for checkpoint, step in ((weights, 2), (str(tmp_path / "model.ckpt-2.index"), 2), (bare, 0)):
+        other = _trainer(tmp_path / "other", random_seed=4)
+        other.restore_for_evaluation(checkpoint)
+        found = other.evaluate(_batches(data, seed=None))
+        assert found == pytest.approx({**wanted, "global_step": step}, abs=1e-6)
+
+
+def test_several_steps_in_one_call_equal_single_ones(data, tmp_path):
+    for calls in (1, 3):
+        trainer = _trainer(tmp_path / str(calls), save_checkpoints_steps=4, log_steps=100)
+        trainer._calls_on_device = calls
+        _train(trainer, _batches(data), _schedule(8))
+        assert checkpoints.listed(str(tmp_path / str(calls)))[1].endswith("-4")
+    one, three = (tiny.read_checkpoint(tmp_path / name / "model.ckpt-8") for name in ("1", "3"))
+    for name, value in one.items():
+        np.testing.assert_array_equal(value, three[name], err_msg=name)
+
+
+def test_a_call_of_several_steps_ends_at_the_first_that_is_not_finite(data, tmp_path):
+    trainer = _trainer(tmp_path, log_steps=100)
+    trainer._calls_on_device = 10
+    # The rate of step 3 is large enough to make the weights overflow.
+    with pytest.raises(errors.UserError, match="step 3: not finite"):
+        _train(trainer, _batches(data), _schedule(9, peak=1e38))
+    assert trainer.step == 2
+
+
+def test_evaluation_is_traced_once(data, tmp_path):
+    trainer = _trainer(tmp_path)
+    trainer.evaluate(_batches(data, 1, seed=None))
+    assert trainer._evaluate_batch.experimental_get_tracing_count() == 1
+
+
+def test_figures_after_the_checkpoint_are_dropped_when_a_run_goes_on(data, tmp_path):
+    _train(_trainer(tmp_path), _batches(data), _schedule(3))
+    with open(tmp_path / "metrics.jsonl", "a") as file:  # as a run killed after step 5 leaves it
+        file.write('{"step": 4, "loss": 1}\n{"step": 5, "lo')
+    _train(_trainer(tmp_path), _batches(data), _schedule(6))
+    assert [row["step"] for row in _metrics(tmp_path)] == [1, 2, 3, 4, 5, 6]
 
 
 def test_results_file(tmp_path):
     path = tmp_path / "eval_results.txt"
-    training.write_results(str(path), {"loss": 0.0979674, "global_step": 20, "accuracy": 1.0})
+    results_files.write_results(str(path), {"loss": 0.0979674, "global_step": 20, "accuracy": 1.0})
     assert path.read_text() == "accuracy = 1.0\nglobal_step = 20\nloss = 0.0979674\n"
 
 

@@ -1,0 +1,46 @@
+"""What a run leaves beside its checkpoints: eval_results.txt and run.json."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import checkpoint_files
+
+
+def one_line(results: Mapping[str, float]) -> str:
+    """``loss = 2.31, masked_lm_accuracy = 0.53``, for a log line."""
+    return ", ".join(f"{name} = {shown(value)}" for name, value in sorted(results.items()))
+
+
+def shown(value: float) -> str:
+    """A result as text: whole numbers as they are, others with the digits of a float32."""
+    return str(value) if isinstance(value, int) else str(np.float32(value))
+
+
+def write_results(path: str, results: Mapping[str, float]) -> None:
+    """Writes eval_results.txt: one ``key = value`` line each, keys sorted."""
+    text = "".join(f"{name} = {shown(value)}\n" for name, value in sorted(results.items()))
+    checkpoint_files.write_text(path, text)
+
+
+def write_run_description(directory: str, devices: Sequence[str], groups: Sequence[Any]) -> None:
+    """Writes run.json: resolved flags, versions and devices of the newest run."""
+    flags = {key: value for group in groups for key, value in vars(group).items()}
+    description = {
+        "flags": flags,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "tensorflow": tf.__version__,
+        "devices": list(devices),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
+    text = json.dumps(description, indent=2, sort_keys=True) + "\n"
+    checkpoint_files.write_text(os.path.join(directory, "run.json"), text)
