@@ -111,12 +111,17 @@ def explain(error: tf.errors.OpError) -> errors.UserError | None:
             "a record further on has other lengths than the first one of its file, or lacks a "
             "feature; were files of different lengths joined? Make them again with the same flags"
         )
+    if re.search(r"indices\[.*\] = -?\d+ is not in", error.message):
+        return errors.UserError(
+            "a record has masked_lm_positions beyond its tokens; make the records again with "
+            "create_pretraining_data.py"
+        )
     if _OUT_OF_RANGE not in error.message:
         return None
     # The message has the values of the assertion one by one, in brackets.
     values = re.findall(r"\[([^\]]*)\]", error.message[error.message.index(_OUT_OF_RANGE) - 1 :])
     return errors.UserError(
-        f"{' '.join(values[:3])}; they were made with another vocabulary or other lengths than "
+        f"{' '.join(values[:5])}; they were made with another vocabulary or other lengths than "
         "--bert_config_file says"
     )
 
@@ -238,7 +243,9 @@ class RecordBatches:
             tf.debugging.Assert(
                 tf.reduce_all((batch[name] >= 0) & (batch[name] < limit)),
                 [
-                    f"{_OUT_OF_RANGE}: {name} reaches",
+                    f"{_OUT_OF_RANGE}: {name} from",
+                    tf.reduce_min(batch[name]),
+                    "to",
                     tf.reduce_max(batch[name]),
                     f"{what} is {limit}",
                 ],

@@ -52,7 +52,7 @@ class Checkpoint:
         Raises:
           errors.UserError: naming the file that is missing, damaged or too short.
         """
-        import tensorflow as tf
+        from tensorflow.python.training import py_checkpoint_reader
 
         self.path = prefix
         self.ignored: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class Checkpoint:
         try:
             # Not tf.train.load_checkpoint, which takes a prefix for a directory where one has its
             # name.
-            self._reader = tf.compat.v1.train.NewCheckpointReader(prefix)
+            self._reader = py_checkpoint_reader.NewCheckpointReader(prefix)
             shapes = self._reader.get_variable_to_shape_map()
             types = self._reader.get_variable_to_dtype_map()
         except _read_errors() as error:
@@ -231,10 +231,15 @@ def write_text(path: str, text: str) -> None:
     import tensorflow as tf
 
     temporary = f"{path}.tempstate{os.getpid()}"
-    with tf.io.gfile.GFile(temporary, "w") as file:
-        file.write(text)
-    sync(temporary)
-    tf.io.gfile.rename(temporary, path, overwrite=True)
+    try:
+        with tf.io.gfile.GFile(temporary, "w") as file:
+            file.write(text)
+        sync(temporary)
+        tf.io.gfile.rename(temporary, path, overwrite=True)
+    except BaseException:
+        if tf.io.gfile.exists(temporary):
+            tf.io.gfile.remove(temporary)
+        raise
 
 
 def sync(path: str) -> None:

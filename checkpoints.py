@@ -134,8 +134,7 @@ def _quote(text: str) -> str:
 def clean_leftovers(directory: str) -> list[str]:
     """Deletes what a killed save left; call it before the first save, in the only writing process.
 
-    Touches only temporaries of ``checkpoint`` and ``model.ckpt-<step>`` files that no index
-    completes.
+    Touches only temporaries of small files and ``model.ckpt-<step>`` files that no index completes.
 
     Returns:
       The names that were deleted.
@@ -149,7 +148,7 @@ def clean_leftovers(directory: str) -> list[str]:
     listed_names = {os.path.basename(item.prefix) for item in _read_listing(directory)}
     whole = {name.removesuffix(".index") for name in names if name.endswith(".index")}
     temporary = re.compile(
-        rf"{_LISTING}\.(?:tempstate|tmp)\w*"
+        rf"{_LISTING}\.(?:tempstate|tmp)\w*|\w+\.(?:json|jsonl|txt)\.tempstate\d+"
         rf"|{_OURS}{checkpoint_files.PART}{checkpoint_files.TEMPORARY}|{_OURS}_temp_\w+"
     )
     # A .meta alone may belong to a checkpoint in the older single-file format.
@@ -205,6 +204,31 @@ def latest(directory: str) -> str | None:
     except errors.UserError as error:
         raise errors.UserError(f"{error}{_way_out(newest)}") from None
     return newest
+
+
+def refuse_unlisted(directory: str) -> None:
+    """Raises where checkpoints stand but their listing is gone: they would be overwritten.
+
+    Step 0 alone is what a run leaves that was killed in its first save.
+
+    Raises:
+      errors.UserError: naming the newest checkpoint and what to write into the listing.
+    """
+    import tensorflow as tf
+
+    path = os.path.join(os.fspath(directory), _LISTING)
+    if tf.io.gfile.exists(path) or not tf.io.gfile.isdir(directory):
+        return
+    found = [
+        re.fullmatch(r"model\.ckpt-(\d+)\.index", name) for name in tf.io.gfile.listdir(directory)
+    ]
+    steps = [int(match[1]) for match in found if match]
+    if steps and max(steps) > 0:
+        raise errors.UserError(
+            f"{path} is missing, but there is model.ckpt-{max(steps)}; to go on from it write this "
+            f'line into that file: model_checkpoint_path: "model.ckpt-{max(steps)}"; to start anew '
+            "take another --output_dir"
+        )
 
 
 def listed(directory: str) -> list[str]:

@@ -17,6 +17,7 @@ import math
 import os
 import re
 import sys
+import tempfile
 import textwrap
 import typing
 from collections.abc import Callable, Sequence
@@ -99,6 +100,10 @@ def _instance(group: type, values: flags.FlagValues) -> typing.Any:
             raise errors.FlagError(f"--{field.name} is missing: {rule['help']}")
         if rule["choices"] and value not in rule["choices"]:
             raise errors.FlagError(f"{shown}: expected one of {', '.join(rule['choices'])}")
+        if isinstance(value, str) and not _is_utf8(value):
+            raise errors.FlagError(f"--{field.name}={value!a}: the value is not UTF-8 text")
+        if isinstance(value, int) and abs(value) > 2**31 - 1:
+            raise errors.FlagError(f"{shown}: expected at most {2**31 - 1}")
         if isinstance(value, float) and not math.isfinite(value):
             raise errors.FlagError(f"{shown}: expected a finite number")
         if rule["minimum"] is not None and value < rule["minimum"]:
@@ -106,6 +111,14 @@ def _instance(group: type, values: flags.FlagValues) -> typing.Any:
         if rule["maximum"] is not None and value > rule["maximum"]:
             raise errors.FlagError(f"{shown}: expected at most {rule['maximum']}")
     return group(**found)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # bytes of the command line that are not UTF-8 become surrogates
+        return False
+    return "\0" not in text
 
 
 def usage(groups: Sequence[type], doc: str, program: str) -> str:
@@ -187,9 +200,15 @@ def _file_system_trouble(error: Exception) -> str | None:
     tf = sys.modules.get("tensorflow")
     if tf is None:
         return None
+    message = (
+        re.sub(r"\{\{.*?\}\}|\[Op:\w+\]|name:\s*$", "", error.message)
+        if isinstance(error, tf.errors.OpError)
+        else ""
+    )
+    if "No space left" in message:
+        return f"the disk is full: {message}"
     if isinstance(error, tf.errors.ResourceExhaustedError):
-        cure = "a smaller batch or more --gradient_accumulation_steps need less memory"
-        return f"out of memory or disk: {error.message}; {cure}"
+        return f"out of memory: {message}; a smaller model or batch needs less"
     about_files = (
         tf.errors.NotFoundError,
         tf.errors.PermissionDeniedError,
@@ -198,7 +217,7 @@ def _file_system_trouble(error: Exception) -> str | None:
         tf.errors.DataLossError,
         tf.errors.AlreadyExistsError,
     )
-    return error.message if isinstance(error, about_files) else None
+    return message if isinstance(error, about_files) else None
 
 
 class _Formatter(logging.Formatter):
@@ -208,19 +227,22 @@ class _Formatter(logging.Formatter):
 
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow without the banner its libraries print; errors are raised as ever."""
+    """Imports TensorFlow without the banner its libraries print; it is shown if that fails."""
     sys.stderr.flush()
     shown = os.dup(2)
-    hidden = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(hidden, 2)
-        import tensorflow as tf
+    with tempfile.TemporaryFile() as banner:
+        os.dup2(banner.fileno(), 2)
+        try:
+            import tensorflow as tf
 
-        tf.config.list_physical_devices("GPU")  # the search for GPUs prints, too
-    finally:
-        os.dup2(shown, 2)
-        os.close(shown)
-        os.close(hidden)
+            tf.config.list_physical_devices("GPU")  # the search for GPUs prints, too
+        except BaseException:
+            banner.seek(0)
+            os.write(shown, banner.read())
+            raise
+        finally:
+            os.dup2(shown, 2)
+            os.close(shown)
 
 
 def _prepare() -> None:

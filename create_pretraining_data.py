@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import signal
 import sys
 import threading
@@ -21,6 +20,7 @@ import errors
 import inputs
 import masking
 import options
+import outputs
 import pretraining_instances as instances
 import pretraining_shards as shards
 import records
@@ -32,7 +32,10 @@ _log = logging.getLogger(__name__)
 def work(data: options.PretrainingDataOptions, text: options.TokenizerOptions) -> None:
     """Reads the corpus, has the shards built, writes the files."""
     paths = inputs.expand("input_file", data.input_file)
-    outputs = _outputs(data.output_file, [*paths, text.vocab_file])
+    targets = _items(data.output_file)
+    if not targets:
+        raise errors.FlagError(f"--output_file={data.output_file!r} names no file")
+    targets = outputs.check_files("output_file", targets, [*paths, text.vocab_file])
     tokenizer = tokenization.FullTokenizer(
         text.vocab_file,
         text.do_lower_case,
@@ -43,11 +46,12 @@ def work(data: options.PretrainingDataOptions, text: options.TokenizerOptions) -
     tokenization.check_vocab(tokenizer, text.vocab_file)
     _check_limit(data)
     _log_list("Reading from", paths)
-    _log_list("Writing to", outputs)
+    _log_list("Writing to", targets)
     job = shards.Job(
         encode=tokenizer.encode,
         continues=bytes(token.startswith("##") for token in tokenizer.tokens),
         recipe=_recipe(tokenizer, data),
+        unknown_id=tokenizer.vocab["[UNK]"],
         dupe_factor=data.dupe_factor,
         random_seed=data.random_seed,
     )
@@ -57,14 +61,14 @@ def work(data: options.PretrainingDataOptions, text: options.TokenizerOptions) -
             raise errors.UserError(_no_text(paths))
         counts = shards.Counts()
         command_line.import_tensorflow()  # while the workers are at it
-        with records.RoundRobinWriter(outputs) as writer:
+        with records.RoundRobinWriter(targets) as writer:
             for built in results:
                 counts += built.counts
                 for record in built.read():
                     if writer.count < data.log_examples:
                         _log_example(record, tokenizer, data)
                     writer.write(record)
-            _check_counts(counts, paths)
+            _check_counts(counts, paths, data)
     _warn(counts, data)
     _log.info("Wrote %d total instances", writer.count)
 
@@ -104,22 +108,6 @@ def _items(comma_separated: str) -> list[str]:
     return [item.strip() for item in comma_separated.split(",") if item.strip()]
 
 
-def _outputs(output_file: str, sources: Sequence[str]) -> list[str]:
-    """The files to write; checked without TensorFlow, whose import takes seconds."""
-    paths = _items(output_file)
-    if not paths:
-        raise errors.FlagError(f"--output_file={output_file!r} names no file")
-    read = {os.path.realpath(path) for path in sources}
-    for nth, path in enumerate(paths):
-        if path in paths[:nth]:
-            raise errors.FlagError(f"--output_file names {path} twice")
-        if os.path.realpath(path) in read:
-            raise errors.FlagError(f"--output_file: {path} is also read; give another name")
-        if path.endswith("/") or os.path.isdir(path):
-            raise errors.FlagError(f"--output_file: {path} is a directory; give a file name")
-    return paths
-
-
 def _check_limit(data: options.PretrainingDataOptions) -> None:
     wanted = data.masked_lm_prob * data.max_seq_length
     if wanted > data.max_predictions_per_seq:
@@ -138,9 +126,16 @@ def _no_text(paths: Sequence[str]) -> str:
     return f"no usable text in {', '.join(paths[:5])}{more}; expected one sentence a line"
 
 
-def _check_counts(counts: shards.Counts, paths: Sequence[str]) -> None:
+def _check_counts(
+    counts: shards.Counts, paths: Sequence[str], data: options.PretrainingDataOptions
+) -> None:
     if not counts.documents:
         raise errors.UserError(_no_text(paths))
+    if not data.no_nsp and counts.documents == counts.single_sentence_documents == 1:
+        raise errors.UserError(
+            f"{', '.join(paths)}: a single sentence has no next one, true or random; give more "
+            f"text (one sentence a line), or --no_nsp"
+        )
     if not counts.instances:
         raise errors.UserError(
             f"not one of the {counts.dropped} instances has a token that may be masked: with "
@@ -150,6 +145,12 @@ def _check_counts(counts: shards.Counts, paths: Sequence[str]) -> None:
 
 
 def _warn(counts: shards.Counts, data: options.PretrainingDataOptions) -> None:
+    if 20 * counts.unknown_tokens > counts.tokens:
+        _log.warning(
+            "%.0f%% of the tokens are [UNK]: does --vocab_file fit the language, and "
+            "--do_lower_case the vocabulary?",
+            100 * counts.unknown_tokens / counts.tokens,
+        )
     alone = counts.single_sentence_documents
     if not data.no_nsp and 2 * alone >= counts.documents:
         _log.warning(

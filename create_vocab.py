@@ -12,15 +12,16 @@ from __future__ import annotations
 import collections
 import logging
 import math
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+import checkpoint_files
 import command_line
 import errors
 import inputs
 import options
+import outputs
 import tokenization
 
 _log = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ _SECONDS_BETWEEN_LINES = 5.0
 def work(vocab_options: options.VocabOptions) -> None:
     """Reads the corpus, learns and writes the vocabulary."""
     files = inputs.expand("input_file", vocab_options.input_file)
-    _check_output(vocab_options.output_file, files)
+    (output,) = outputs.check_files("output_file", [vocab_options.output_file], files)
     tokenizer = tokenization.BasicTokenizer(
         vocab_options.do_lower_case, strip_accents=vocab_options.strip_accents
     )
@@ -60,7 +61,11 @@ def work(vocab_options: options.VocabOptions) -> None:
             vocab_options.vocab_size,
             " or --min_count=1" if vocab_options.min_count > 1 else "",
         )
-    _write(vocab_options.output_file, vocab)
+    command_line.import_tensorflow()
+    import tensorflow as tf
+
+    tf.io.gfile.makedirs(os.path.dirname(output))
+    checkpoint_files.write_text(output, "".join(f"{token}\n" for token in vocab))
     _log.info("wrote %d entries to %s", len(vocab), vocab_options.output_file)
 
 
@@ -300,42 +305,6 @@ def search(learn: Callable[[int], list[str]], wanted: int, guess: int) -> list[s
             ratio = len(pieces) / wanted
             threshold = math.ceil(threshold * (max(ratio, 1.25) if low else min(ratio, 0.8)))
         threshold = min(max(threshold, low + 1), high - 1)
-
-
-# --------------------------------------------------------------------------------------------------
-# Writing
-# --------------------------------------------------------------------------------------------------
-
-
-def _check_output(path: str, files: Sequence[str]) -> None:
-    """Finds out before the work whether the vocabulary can be written."""
-    if "://" in path:
-        return
-    if os.path.isdir(path):
-        raise errors.UserError(
-            f"--output_file={path} is a directory; give a file, "
-            f"such as {os.path.join(path, 'vocab.txt')}"
-        )
-    if os.path.realpath(path) in map(os.path.realpath, files):
-        raise errors.UserError(f"--output_file={path} is also an input; give another name")
-    directory = os.path.dirname(path) or "."
-    os.makedirs(directory, exist_ok=True)
-    if not os.access(directory, os.W_OK):
-        raise errors.UserError(f"--output_file={path}: {directory} is not writable")
-
-
-def _write(path: str, vocab: Sequence[str]) -> None:
-    import tensorflow as tf
-
-    temporary = f"{path}.{os.getpid()}.tmp"
-    try:
-        with tf.io.gfile.GFile(temporary, "w") as file:
-            file.write("".join(f"{token}\n" for token in vocab))
-        tf.io.gfile.rename(temporary, path, overwrite=True)
-    except BaseException:
-        if tf.io.gfile.exists(temporary):
-            tf.io.gfile.remove(temporary)
-        raise
 
 
 def main(argv: Sequence[str] | None = None) -> int:

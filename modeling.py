@@ -118,10 +118,10 @@ class BertConfig:
         """Reads ``bert_config.json``; local paths and those of tf.io.gfile."""
         try:
             with tf.io.gfile.GFile(path, "rb") as file:
-                values = json.loads(file.read().decode("utf-8"))
+                values = json.loads(file.read().decode("utf-8-sig"))
         except tf.errors.OpError as error:
             raise errors.UserError(f"{flag}={path}: cannot be read: {error.message}") from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise errors.UserError(f"{flag}={path}: not a JSON file: {error}") from None
         if not isinstance(values, dict):
             raise errors.UserError(
@@ -277,12 +277,14 @@ class Weights:
         self._seed = seed
 
     def normal(self, name: str, shape: list[int]) -> tf.Variable:
+        """float32, truncated normal, in the current name scope."""
         full = tf.get_current_name_scope() + "/" + name
         seed = [self._seed & 0x7FFFFFFF, zlib.crc32(full.encode()) & 0x7FFFFFFF]
         value = tf.random.stateless_truncated_normal(shape, seed, stddev=self._stddev)
         return tf.Variable(value, name=name)
 
     def constant(self, name: str, shape: list[int], value: float) -> tf.Variable:
+        """float32, all ``value``, in the current name scope."""
         return tf.Variable(tf.fill(shape, value), name=name)
 
 

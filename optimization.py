@@ -1,9 +1,8 @@
 """AdamWeightDecay, the learning rate schedule, clipping and the loss scale.
 
-Numbers equal those of the
-original release: no bias correction, decay outside the moments, a schedule that counts its decay
-from step 0 and therefore drops a little when warm-up ends. Checkpoints and published results depend
-on it.
+Numbers equal those of the original release: no bias correction, decay outside the moments, a
+schedule that counts its decay from step 0 and therefore drops a little when warm-up ends.
+Checkpoints and published results depend on it.
 
 Source: Kingma and Ba 2014, arXiv 1412.6980 (moments); Loshchilov and Hutter 2017, arXiv 1711.05101
 (decoupled decay); Devlin et al. 2018, appendix A.2 (values).
@@ -50,8 +49,7 @@ class Schedule:
         """The rate of the update that turns step into step + 1.
 
         Args:
-          step: integer [], updates made so far; the first update has step 0, and with warm-up rate
-          0.
+          step: integer [], updates made so far: 0 for the first one.
 
         Returns:
           float32 [].
@@ -111,8 +109,9 @@ class AdamWeightDecay(tf.Module):
     def apply(self, gradients: Sequence[tf.Tensor], rate: tf.Tensor) -> None:
         """Updates all variables; inside a strategy, call it in replica context.
 
-            m' = 0.9 m + 0.1 g;  v' = 0.999 v + 0.001 g^2;  p' = p - rate (m' / (sqrt(v') + 1e-6) +
-            0.01 p)
+            m' = 0.9 m + 0.1 g
+            v' = 0.999 v + 0.001 g^2
+            p' = p - rate (m' / (sqrt(v') + 1e-6) + 0.01 p)
 
         without the last term where decay does not apply. TensorFlow's fused kernel does the same in
         a quarter of the time of single operations; powers of 0 switch its bias correction off.
@@ -160,7 +159,8 @@ class LossScale(tf.Module):
         self.scale = tf.Variable(initial, trainable=False, aggregation=same)
         self.good_steps = tf.Variable(0, trainable=False, aggregation=same)
 
-    def update(self, finite: tf.Tensor) -> None:  # bool []
+    def update(self, finite: tf.Tensor) -> None:
+        """Takes in whether the gradients of a step were finite, bool []."""
         good = tf.where(finite, self.good_steps + 1, 0)
         grow = good >= self.growth_interval
         larger = tf.minimum(self.scale * 2.0, self.LARGEST)

@@ -211,7 +211,9 @@ class PretrainingOptions:
 class OptimizerOptions:
     """Optimizer"""
 
-    learning_rate: float = _flag(5e-5, "Peak learning rate of AdamWeightDecay.", minimum=0.0)
+    learning_rate: float = _flag(
+        5e-5, "Peak learning rate of AdamWeightDecay.", minimum=0.0, maximum=1e6
+    )
     gradient_accumulation_steps: int = _flag(
         1,
         "Cut each batch into this many parts that are computed one after the other: the same step "

@@ -16,7 +16,6 @@ import logging
 import multiprocessing
 import multiprocessing.connection
 import os
-import shutil
 import signal
 import tempfile
 import threading
@@ -145,6 +144,7 @@ class Job:
       encode: the tokenizer: sentence → ids.
       continues: for each id 1 if its piece begins with ``##``, else 0.
       recipe: how instances are made.
+      unknown_id: id of ``[UNK]``.
       dupe_factor: passes over the corpus.
       random_seed: see ``pretraining_instances.shard_generator``.
       folder: where the temporary files go; the pool makes one for its run.
@@ -153,6 +153,7 @@ class Job:
     encode: Callable[[str], list[int]]
     continues: bytes
     recipe: instances.Recipe
+    unknown_id: int
     dupe_factor: int
     random_seed: int
     folder: str = ""
@@ -164,6 +165,8 @@ class Counts:
 
     documents: int = 0
     single_sentence_documents: int = 0
+    tokens: int = 0
+    unknown_tokens: int = 0
     continuation_pieces: int = 0
     instances: int = 0
     dropped: int = 0
@@ -213,7 +216,7 @@ def build_shard(job: Job, shard: Shard, board: _Board | None = None) -> Built:
     recipe = job.recipe
     features = records.pretraining_features(recipe.max_seq_length, recipe.max_predictions_per_seq)
     documents = instances.read_documents(shard.text, job.encode, recipe.words, job.continues)
-    counts = _count(documents)
+    counts = _count(documents, job.unknown_id)
     generator = instances.shard_generator(job.random_seed, shard.number)
     generator.shuffle(documents)
     ends = array.array("Q")
@@ -235,10 +238,12 @@ def build_shard(job: Job, shard: Shard, board: _Board | None = None) -> Built:
     return Built(path, ends, order, counts)
 
 
-def _count(documents: Sequence[instances.Document]) -> Counts:
+def _count(documents: Sequence[instances.Document], unknown_id: int) -> Counts:
     return Counts(
         documents=len(documents),
         single_sentence_documents=sum(document.sentences == 1 for document in documents),
+        tokens=sum(len(document.tokens) for document in documents),
+        unknown_tokens=sum(document.tokens.count(unknown_id) for document in documents),
         continuation_pieces=sum(sum(document.joins) for document in documents),
     )
 
@@ -325,14 +330,14 @@ class Pool:
         self._dupe_factor = job.dupe_factor
         self._total = total
         self._begin = self._reported = time.monotonic()
-        self._folder = tempfile.mkdtemp(prefix="pretraining_data_")
+        self._temporary = tempfile.TemporaryDirectory(prefix="pretraining_data_")
         context = multiprocessing.get_context("spawn")
         self._board = _Board(context)
         self._executor = process.ProcessPoolExecutor(
             self.workers,
             mp_context=context,
             initializer=_start_worker,
-            initargs=(dataclasses.replace(job, folder=self._folder), self._board),
+            initargs=(dataclasses.replace(job, folder=self._temporary.name), self._board),
         )
 
     def __enter__(self) -> Pool:
@@ -342,7 +347,7 @@ class Pool:
         if kind is not None:
             self._board.stop()
         self._executor.shutdown(wait=True, cancel_futures=True)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._temporary.cleanup()
 
     def build(self, shards: Iterator[Shard]) -> Iterator[Built] | None:
         """Hands shards to the workers, a few at a time, and takes the results in the same order.

@@ -167,7 +167,7 @@ class RoundRobinWriter:
                 folder, name = os.path.split(path)
                 if folder:
                     self._gfile.makedirs(folder)
-                hidden = os.path.join(folder, f".{name}.incomplete")
+                hidden = os.path.join(folder, f".{name}.{os.getpid()}.incomplete")
                 self._paths[hidden] = path
                 self._writers.append(tf.io.TFRecordWriter(hidden))
         except BaseException:
@@ -240,8 +240,7 @@ def check_first_record(path: str, features: Sequence[Feature]) -> None:
       features: what its records are to hold.
 
     Raises:
-      errors.UserError: the file is empty, cut off or not a TFRecord file; its records lack a
-      feature
+      errors.UserError: the file is empty, cut off or not a TFRecord file; its records lack features
         (all that are missing are listed) or have another length (the flag to change is named).
     """
     example = _first_example(path)
@@ -286,10 +285,8 @@ def _first_example(path: str) -> tf.train.Example:
 
     try:
         record = next(iter(tf.data.TFRecordDataset(path).take(1)), None)
-    except tf.errors.DataLossError as error:
-        raise errors.UserError(
-            f"{path}: not a TFRecord file, or cut off or damaged: {error.message}"
-        ) from None
+    except tf.errors.DataLossError:
+        raise errors.UserError(f"{path}: not a TFRecord file, or cut off or damaged") from None
     if record is None:
         raise errors.UserError(f"{path}: the file holds no records; make it anew")
     try:

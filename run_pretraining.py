@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import command_line
 import errors
 import options
+import outputs
 
 if TYPE_CHECKING:
     import batching
@@ -53,6 +54,11 @@ def pretrain(
     import training
     from tasks import pretraining
 
+    if run.eval_checkpoint and not data.do_eval:
+        raise errors.FlagError("--eval_checkpoint does nothing without --do_eval; add it")
+    if run.eval_steps and not data.do_train:
+        raise errors.FlagError("--eval_steps does nothing without --do_train; add it")
+    outputs.check_directory("output_dir", run.output_dir)
     device = options.resolve_device(device)
     config = modeling.BertConfig.from_json_file(model.bert_config_file)
     if data.max_seq_length > config.max_position_embeddings:
@@ -74,6 +80,7 @@ def pretrain(
         run=run,
         device=device,
         init_checkpoint=model.init_checkpoint,
+        kind=f"--objective={data.objective}",
     )
     # All that can be wrong with checkpoints shows before the records are counted.
     if run.eval_checkpoint not in ("", "all"):
@@ -90,18 +97,19 @@ def pretrain(
     eval_batches = files.evaluation() if data.do_eval or run.eval_steps else None
     if trainer.is_chief:
         tf.io.gfile.makedirs(run.output_dir)
-        groups = [data, model, optimizer, run, device]
-        results_files.write_run_description(run.output_dir, devices.describe(strategy), groups)
-        checkpoint_files.write_text(
-            os.path.join(run.output_dir, "bert_config.json"),
-            trainer.task.model.bert.config.to_json_string(),
-        )
 
     def evaluate() -> dict[str, float]:
         assert eval_batches is not None
         return _with_perplexity(trainer.evaluate(eval_batches))
 
     if train_batches:
+        if trainer.is_chief:
+            groups = [data, model, optimizer, run, device]
+            results_files.write_run_description(run.output_dir, devices.describe(strategy), groups)
+            checkpoint_files.write_text(
+                os.path.join(run.output_dir, "bert_config.json"),
+                trainer.task.model.bert.config.to_json_string(),
+            )
         if not trainer.train(train_batches, evaluate):
             return
         if run.save_weights_only and trainer.is_chief:

@@ -11,7 +11,7 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -75,15 +75,6 @@ def our_name(name: str) -> str | None:
     general = re.sub(r"encoder\.layer\.\d+\.", "encoder.layer.#.", name.removeprefix("bert."))
     here = _NAMES.get(general)
     return here.replace("#", number[1]) if here and number else here
-
-
-def their_name(name: str) -> str | None:
-    """The Hugging Face name for a checkpoint name, None where there is none."""
-    number = re.search(r"/layer_(\d+)/", name)
-    there = _BACK.get(re.sub(r"/layer_\d+/", "/layer_#/", name))
-    if there and number:
-        there = there.replace("#", number[1])
-    return f"bert.{there}" if there and name.startswith("bert/") else there
 
 
 class HuggingFaceWeights:
@@ -172,32 +163,6 @@ class HuggingFaceWeights:
             raise errors.UserError(
                 f"{self.path}: damaged, or not a safetensors file: {error}"
             ) from None
-
-
-def write(path: str, tensors: Mapping[str, np.ndarray]) -> list[str]:
-    """Writes checkpoint tensors as a Hugging Face file.
-
-    Args:
-      path: the ``.safetensors`` file; appears whole or not at all.
-      tensors: checkpoint name -> value, kernels as ``[in, out]``.
-
-    Returns:
-      The names that have no Hugging Face name (optimizer slots, ``global_step``), left out.
-    """
-    _library()
-    import safetensors.numpy
-
-    values = {}
-    for name, value in tensors.items():
-        there = their_name(name)
-        if there:
-            # The library writes memory as it lies, so a transposed view would come out wrong.
-            values[there] = np.ascontiguousarray(value.T if name.endswith("/kernel") else value)
-    temporary = f"{path}.tempstate{os.getpid()}"
-    # The mark by which transformers knows the layout.
-    safetensors.numpy.save_file(values, temporary, metadata={"format": "pt"})
-    os.replace(temporary, path)
-    return [name for name in tensors if their_name(name) is None]
 
 
 def _library() -> Any:

@@ -57,6 +57,8 @@ class Trainer:
       run: where and how often to save, evaluate and log.
       device: precision and XLA.
       init_checkpoint: weights to start from when the output directory has none; may be empty.
+      kind: flag and value that say what is trained, such as "--objective=mlm"; saved with every
+        checkpoint, and checked when one is used again.
     """
 
     def __init__(
@@ -67,7 +69,9 @@ class Trainer:
         run: options.RunOptions,
         device: options.DeviceOptions,
         init_checkpoint: str = "",
+        kind: str = "",
     ):
+        self._kind = kind
         self._strategy = strategy
         self._run = run
         self._init_checkpoint = init_checkpoint
@@ -132,6 +136,7 @@ class Trainer:
             half=self._half,
             xla=self._xla,
         )
+        checkpoints.refuse_unlisted(self._run.output_dir)
         newest = checkpoints.latest(self._run.output_dir)
         if newest:
             self._resume(newest, batch_size)
@@ -143,14 +148,31 @@ class Trainer:
     def _resume(self, newest: str, batch_size: int) -> None:
         if self._init_checkpoint:
             _log.info("going on from %s; --init_checkpoint is ignored", newest)
+        state = self._read_state(newest)
         checkpoints.restore_all(self._to_save(), newest)
-        state = checkpoints.read_state(newest)
-        # A checkpoint of another toolkit has no state.
-        self._examples_seen = int(state.get("examples_seen", self.step * batch_size))
         scale = self._train_step.loss_scale if self._train_step else None
-        if scale and "loss_scale" in state:
-            scale.scale.assign(state["loss_scale"])
-            scale.good_steps.assign(state["good_steps"])
+        try:
+            # A checkpoint of another toolkit has no state.
+            self._examples_seen = int(state.get("examples_seen", self.step * batch_size))
+            if scale and "loss_scale" in state:
+                scale.scale.assign(float(state["loss_scale"]))
+                scale.good_steps.assign(int(state["good_steps"]))
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise errors.UserError(
+                f"{newest}.state.json: damaged: {error!r}; delete it to go on from "
+                "global_step x --train_batch_size examples"
+            ) from None
+
+    def _read_state(self, prefix: str) -> dict[str, Any]:
+        """What was saved beside a checkpoint, after a look at what it was trained for."""
+        state = checkpoints.read_state(prefix)
+        kind = state.get("kind", self._kind)
+        if kind != self._kind:
+            raise errors.UserError(
+                f"{prefix} was trained with {kind}, not {self._kind}; give {kind}, or another "
+                "--output_dir"
+            )
+        return state
 
     def restore_for_evaluation(self, checkpoint: str = "") -> None:
         """Gives the model trained weights; optimizer state is not needed.
@@ -176,6 +198,7 @@ class Trainer:
                 "--init_checkpoint; train first (--do_train) or name one"
             )
         source = checkpoints.resolve(newest or self._init_checkpoint, flag)
+        self._read_state(source.path)
         report = checkpoints.restore(self.variables, source, what=flag)
         untrained = [name for name in report.missing if name in self._trained]
         if untrained:
@@ -193,7 +216,7 @@ class Trainer:
 
     def _save(self, directory: str, keep: int, **more: float) -> str:
         """Writes everything that a resumed run needs, and ``more`` beside it."""
-        state: dict[str, Any] = {"examples_seen": self._examples_seen, **more}
+        state = {"examples_seen": self._examples_seen, "kind": self._kind, **more}
         scale = self._train_step.loss_scale if self._train_step else None
         if scale:
             state["loss_scale"] = float(scale.scale.numpy())
@@ -211,7 +234,7 @@ class Trainer:
         """Writes the weights without optimizer state to <output_dir>/weights/."""
         directory = os.path.join(self._run.output_dir, "weights")
         values = {**self.variables, "global_step": self._step}
-        return checkpoints.save(directory, self.step, values, keep=1)
+        return checkpoints.save(directory, self.step, values, keep=1, state={"kind": self._kind})
 
     # ------------------------------------------------------------------ training
 
@@ -242,10 +265,12 @@ class Trainer:
                 last,
             )
             return True
+        start = self._examples_seen
+        with _explained():  # before anything is written
+            next(iter(batches.dataset(tf.distribute.InputContext(), start)))
         if self.is_chief:
             checkpoints.clean_leftovers(self._run.output_dir)
             self._events.cut(first)
-        start = self._examples_seen
         iterator = iter(
             self._strategy.distribute_datasets_from_function(
                 lambda context: batches.dataset(context, start)
@@ -367,6 +392,11 @@ class Trainer:
             for name, total, weight in zip(self.task.metrics, *totals, strict=True)
         }
         loss = sum(means[name] for name in self.task.loss_parts)
+        if not math.isfinite(loss):
+            raise errors.UserError(
+                f"the loss at step {self.step} is {loss}: the weights are of no use; train again "
+                "from an older checkpoint with a lower --learning_rate"
+            )
         return {"loss": loss, **means, "global_step": self.step}
 
 

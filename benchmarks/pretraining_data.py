@@ -1,11 +1,11 @@
 """Measures create_pretraining_data.py: records a second and peak memory, by corpus and processes.
 
-    python benchmarks/pretraining_data.py [--text=FOLDER] [--megabytes=3,26,100] [--workers=1,2]
+    python benchmarks/pretraining_data.py --text=novels --vocab_file=vocab.txt
 
-The text is a folder of ``*.txt`` files, gone through again and again until the corpus is big enough
-(default: ../shared/data/text/pretrain and the uncased vocabulary beside it). Flags: length 128,
-dupe_factor 5. Memory is the sum of the resident sets of all processes, sampled ten times a second;
-pages that two processes share count twice. Linux only.
+The text is a folder of ``*.txt`` files, gone through again and again until the corpus is big
+enough.
+Flags: length 128, dupe_factor 5. Memory is the sum of the resident sets of all processes, sampled
+ten times a second; pages that two processes share count twice. Linux only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-SHARED = ROOT.parent / "shared" / "data"
 
 # The original release on TensorFlow 1.15, one core, on 2.6 MB of this text: 57 CPU-seconds for
 # 32,563 records, 343 MB. It has one process, and both figures grow with the corpus.
@@ -29,10 +28,8 @@ ORIGINAL_MEGABYTES = 343 / 2.6  # for each MB of text
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--text", type=pathlib.Path, default=SHARED / "text" / "pretrain")
-    parser.add_argument(
-        "--vocab_file", type=pathlib.Path, default=SHARED / "vocab" / "uncased" / "vocab.txt"
-    )
+    parser.add_argument("--text", type=pathlib.Path, required=True)
+    parser.add_argument("--vocab_file", type=pathlib.Path, required=True)
     parser.add_argument("--megabytes", default="2.6,26,100")
     parser.add_argument("--workers", default="1,2")
     parser.add_argument("--dupe_factor", type=int, default=5)

@@ -27,7 +27,6 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 import inputs  # noqa: E402
 import tokenization  # noqa: E402
 
-SHARED = ROOT.parent / "shared/data"
 COLD_GOAL, WARM_GOAL = 3.0, 8.0
 
 
@@ -41,8 +40,8 @@ def seconds(call: Callable[[], object]) -> float:
 def main() -> None:
     """Measures and prints MB/s and ratios."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--vocab_file", default=str(SHARED / "vocab/uncased/vocab.txt"))
-    parser.add_argument("--input_file", default=str(SHARED / "text/pretrain/*.txt"))
+    parser.add_argument("--vocab_file", required=True)
+    parser.add_argument("--input_file", required=True)
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
 

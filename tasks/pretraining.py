@@ -15,8 +15,7 @@ import tensorflow as tf
 import errors
 import modeling
 
-# The original adds this to the masked-LM weights: a batch without predictions has loss 0, not 0 /
-# 0.
+# The original adds this to the masked-LM weights, so that a batch without predictions has loss 0.
 _SMALL = 1e-5
 
 Batch = dict[str, tf.Tensor]
@@ -24,15 +23,7 @@ Pairs = dict[str, tuple[tf.Tensor, tf.Tensor]]
 
 
 class _Objective(tf.Module):
-    """What the objectives share: a model and the call of its encoder.
-
-    Attributes:
-      loss_parts: the constant added to the weight of each part of the loss; the loss is the sum
-      over
-        parts of (sum / (weight + constant)).
-      metrics: names of all pairs that ``sums`` returns.
-      without_gradient: beginnings of the names of variables that the loss does not depend on.
-    """
+    """What the objectives share; a task of ``steps.Task``, where the attributes are explained."""
 
     loss_parts: dict[str, float]
     metrics: tuple[str, ...]
@@ -61,7 +52,14 @@ class _Objective(tf.Module):
 
 
 def _pairs(name: str, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> Pairs:
-    """Cross-entropy and accuracy: [K, C], int32 [K], float32 [K]."""
+    """Cross-entropy and accuracy.
+
+    Args:
+      name: beginning of the metrics' names.
+      logits: float32 [K, C].
+      labels: int32 [K].
+      weights: float32 [K].
+    """
     loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     right = tf.equal(tf.argmax(logits, -1, tf.int32), labels)
     total = tf.reduce_sum(weights)

@@ -168,7 +168,7 @@ def test_values_beyond_the_limits_are_named(files):
         list(dataset)
     message = str(batching.explain(raised.value))
     assert message.startswith(
-        "the records do not fit the model: input_ids reaches 72 vocab_size is 70;"
+        "the records do not fit the model: input_ids from 0 to 72 vocab_size is 70;"
     )
     assert batching.explain(tf.errors.InvalidArgumentError(None, None, "another")) is None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import gzip
 import hashlib
+import os
 
 import pretraining_corpora as corpora
 import pytest
@@ -127,6 +128,19 @@ def test_novels(run, shared, workers):
     assert abs(hidden / real - 0.15) < 0.002
     masked = sum(row["input_ids"].count(103) for row in rows)
     assert corpora.within(masked, hidden, 0.8)
+    kept = sum(
+        row["input_ids"][at] == label
+        for row in rows
+        for at, label, used in zip(
+            row["masked_lm_positions"],
+            row["masked_lm_ids"],
+            row["masked_lm_weights"],
+            strict=True,
+        )
+        if used
+    )
+    assert corpora.within(kept, hidden, 0.1)
+    assert corpora.within(hidden - masked - kept, hidden, 0.1)
     labels = [row["next_sentence_labels"][0] for row in rows]
     assert 0.5 < sum(labels) / len(labels) < 0.6
 
@@ -199,10 +213,30 @@ def test_a_single_document(run, sentences, length):
 
 def test_a_single_sentence(run):
     run.write("a b c d\n")
-    rows = run(dupe_factor=3)
-    assert [corpora.segments(row) for row in rows] == [(corpora.segments(rows[0])[0],) * 2] * 3
-    assert [row["next_sentence_labels"] for row in rows] == [[1]] * 3
-    assert len(run.warnings("single document")) == 1
+    assert "a single sentence has no next one" in run.fail(dupe_factor=3)
+    assert len(run(dupe_factor=3, no_nsp=True)) == 3
+
+
+def test_text_that_the_vocabulary_does_not_know(run):
+    run.write("a b c\n\nd e f\n")
+    run()
+    assert not run.warnings("[UNK]")
+    run.write("\u043c\u0438\u0440 a\n\nb \u0434\u0430\n")
+    run()
+    assert "50% of the tokens are [UNK]" in run.warnings("[UNK]")[0]
+
+
+def test_outputs_that_are_no_ordinary_files(run):
+    run.write("a b c\n\nd e f\n")
+    fifo = run.folder / "fifo"
+    os.mkfifo(fifo)
+    assert "is not an ordinary file" in run.fail(status=2, output="fifo")
+    (run.folder / "target").write_bytes(b"old")
+    (run.folder / "link").symlink_to("target")
+    assert "twice" in run.fail(status=2, output="link,./target")
+    run(output="link")
+    assert (run.folder / "link").is_symlink()
+    assert len(corpora.read([run.folder / "target"])) > 0
 
 
 def test_two_documents(run):

@@ -133,9 +133,9 @@ def test_bytes_that_are_not_utf8_are_dropped_with_a_warning(tmp_path, caplog):
     [
         (["--input_file={0}/none*", "--output_file={0}/v"], 1, "no file matches"),
         (["--input_file={0}/blank.txt", "--output_file={0}/v"], 1, "no text"),
-        (["--input_file={0}/a.txt", "--output_file={0}"], 1, "--output_file={0} is a directory"),
-        (["--input_file={0}/a.txt", "--output_file={0}/./a.txt"], 1, "is also an input"),
-        (["--input_file={0}/a.txt", "--output_file={0}/a.txt/v"], 1, "a.txt"),
+        (["--input_file={0}/a.txt", "--output_file={0}"], 2, "--output_file={0} is a directory"),
+        (["--input_file={0}/a.txt", "--output_file={0}/./a.txt"], 2, "is also read"),
+        (["--input_file={0}/a.txt", "--output_file={0}/a.txt/v"], 2, "a.txt is not a directory"),
         (["--input_file={0}/a.txt"], 2, "--output_file is missing"),
         (
             ["--input_file={0}/a.txt", "--output_file={0}/v", "--unused_tokens=30518"],

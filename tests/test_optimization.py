@@ -17,7 +17,7 @@ def _optimizer(values: dict[str, list[float]]):
 def test_schedule_of_twenty_steps_with_four_of_warm_up():
     schedule = optimization.Schedule(5e-5, total_steps=20, warmup_steps=4)
     found = [float(schedule.rate(tf.constant(step, tf.int64))) for step in (*range(7), 19, 20, 25)]
-    # The drop from 3.75e-5 towards 4.0e-5 at step 4: decay has counted from step 0.
+    # At step 4 the rate is 4.0e-5, not 5e-5: decay has counted from step 0.
     wanted = [0, 1.25e-5, 2.5e-5, 3.75e-5, 4.0e-5, 3.75e-5, 3.5e-5, 0.25e-5, 0, 0]
     np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-12)
 

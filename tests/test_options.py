@@ -93,6 +93,8 @@ def test_values_after_a_space_and_flag_files(tmp_path):
         ([*NEEDED, "--train_batch_size=many"], "--train_batch_size=many: expected a whole number"),
         ([*NEEDED, "--train_batch_size=1.5"], "--train_batch_size=1.5: expected a whole number"),
         ([*NEEDED, "--train_batch_size=0"], "--train_batch_size=0: expected at least 1"),
+        ([*NEEDED, "--train_batch_size=99999999999"], "expected at most 2147483647"),
+        ([*NEEDED, "--output_dir=\udce9"], "the value is not UTF-8 text"),
         ([*NEEDED, "--learning_rate=x"], "--learning_rate=x: expected a number"),
         ([*NEEDED, "--learning_rate=nan"], "--learning_rate=nan: expected a finite number"),
         ([*NEEDED, "--learning_rate=-1"], "--learning_rate=-1.0: expected at least 0"),

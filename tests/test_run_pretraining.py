@@ -149,7 +149,11 @@ def test_mistakes_end_in_one_line_before_anything_is_written(folder, tmp_path, c
     fails(1, "3 masked_lm_positions, --max_predictions_per_seq is 5", "--max_predictions_per_seq=5")
     fails(2, "--max_seq_length=99: .*max_position_embeddings 24", "--max_seq_length=99")
     fails(2, "--train_batch_size=8 is not a multiple of 3", "--gradient_accumulation_steps=3")
-    fails(1, "--eval_checkpoint.*nowhere", f"--eval_checkpoint={folder}/nowhere")
+    nowhere = f"--eval_checkpoint={folder}/nowhere"
+    fails(1, "--eval_checkpoint.*nowhere", nowhere, "--do_eval")
+    fails(2, "--eval_checkpoint does nothing without --do_eval", nowhere)
+    fails(2, "is not a directory", f"--output_dir={folder / 'config.json'}")
+    fails(2, "config.json is not a directory", f"--output_dir={folder / 'config.json'}/run")
     fails(1, "--init_checkpoint.*nowhere", f"--init_checkpoint={folder}/nowhere.ckpt")
     fails(2, "--num_gpus=3", "--num_gpus=3")
     (folder / "empty.tfrecord").write_bytes(b"")
@@ -168,17 +172,59 @@ def test_records_of_a_larger_vocabulary(folder, tmp_path, capsys):
     flags = _flags(folder, tmp_path, "--do_train", "--num_train_steps=5", config="fewer.json")
     line = _one_line(capsys, 1, *flags)
     assert "do not fit the model" in line and "vocab_size is 40" in line
+    # Found before the first save, so the directory is free for the right config.
+    assert not list(tmp_path.glob("model.ckpt*"))
+
+
+def test_a_checkpoint_goes_on_only_with_its_objective(folder, tmp_path, capsys):
+    assert _main(*_flags(folder, tmp_path, "--do_train", "--num_train_steps=1")) == 0
+    before = (tmp_path / "bert_config.json").read_text()
+    for do in ("--do_train", "--do_eval"):
+        line = _one_line(capsys, 1, *_flags(folder, tmp_path, do, "--objective=ltr"))
+        assert "was trained with --objective=mlm_nsp, not --objective=ltr" in line
+    assert (tmp_path / "bert_config.json").read_text() == before
+
+
+def test_checkpoints_without_their_listing_are_not_overwritten(folder, tmp_path, capsys):
+    flags = _flags(folder, tmp_path, "--do_train", "--num_train_steps=2")
+    assert _main(*flags) == 0
+    listing = tmp_path / "checkpoint"
+    listing.unlink()
+    line = _one_line(capsys, 1, *flags)
+    assert 'write this line into that file: model_checkpoint_path: "model.ckpt-2"' in line
+    listing.write_text('model_checkpoint_path: "model.ckpt-2"\n')
+    assert _main(*flags) == 0
+
+
+@pytest.mark.parametrize("text", ['{"examples_seen": "x"}', '{"examples_seen": null}', "\0"])
+def test_a_damaged_state_file(folder, tmp_path, capsys, text):
+    assert _main(*_flags(folder, tmp_path, "--do_train", "--num_train_steps=1")) == 0
+    (tmp_path / "model.ckpt-1.state.json").write_text(text)
+    line = _one_line(capsys, 1, *_flags(folder, tmp_path, "--do_train", "--num_train_steps=2"))
+    assert "model.ckpt-1.state.json: damaged" in line
+
+
+def test_a_result_that_is_not_finite_is_no_result(folder, tmp_path, capsys):
+    flags = ["--do_train", "--num_train_steps=1", "--num_warmup_steps=0"]
+    assert _main(*_flags(folder, tmp_path, *flags)) == 0
+    values = tiny.read_checkpoint(tmp_path / "model.ckpt-1")
+    values["cls/predictions/output_bias"] += np.float32(np.nan)
+    checkpoints.save(str(tmp_path), 1, values)
+    line = _one_line(capsys, 1, *_flags(folder, tmp_path, "--do_eval"))
+    assert "the loss at step 1 is nan" in line
+    assert not (tmp_path / "eval_results.txt").exists()
 
 
 def test_a_corrupt_record_in_the_middle_of_a_file(folder, tmp_path, capsys):
     data = bytearray((folder / "train.tfrecord").read_bytes())
     data[data.rindex(b"input_ids")] ^= 1
     (folder / "flipped.tfrecord").write_bytes(data)
-    flags = _flags(folder, tmp_path, f"--input_file={folder / 'flipped.tfrecord'}")
-    for do in ("--do_train", "--do_eval"):
-        init = f"--init_checkpoint={tmp_path}" if do == "--do_eval" else "--num_train_steps=20"
-        line = _one_line(capsys, 1, *flags, do, init)
+    assert _main(*_flags(folder, tmp_path / "good", "--do_train", "--num_train_steps=1")) == 0
+    flipped = f"--input_file={folder / 'flipped.tfrecord'}"
+    for output, do in (("new", "--do_train"), ("good", "--do_eval")):
+        line = _one_line(capsys, 1, *_flags(folder, tmp_path / output, flipped, do))
         assert "flipped.tfrecord: corrupt record at byte" in line
+    assert not list((tmp_path / "new").glob("model.ckpt*"))
 
 
 def test_checkpoint_of_another_size(folder, tmp_path, capsys):
