@@ -12,6 +12,7 @@ from __future__ import annotations
 import collections
 import logging
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
