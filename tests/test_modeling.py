@@ -421,7 +421,7 @@ def _sizes(layers, hidden, heads, vocab=30522):
         (12, 768, 30522, 109_482_240, 110_106_428),
         (24, 1024, 30522, 335_141_888, 336_226_108),
         (12, 768, 28996, 108_310_272, 108_932_934),
-        (24, 1024, 28996, 333_579_264, 334_661_958),
+        pytest.param(24, 1024, 28996, 333_579_264, 334_661_958, marks=pytest.mark.slow),
     ],
 )
 def test_parameter_counts_of_base_and_large(layers, hidden, vocab, encoder, with_heads):

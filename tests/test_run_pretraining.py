@@ -273,6 +273,7 @@ def test_two_devices_equal_one(folder, tmp_path, script):
     assert len(devices) == 2
 
 
+@pytest.mark.slow
 def test_two_devices_start_from_the_initial_checkpoint(folder, tmp_path, script):
     assert _main(*_flags(folder, tmp_path / "a", "--do_train", "--num_train_steps=2")) == 0
     init = f"--init_checkpoint={tmp_path / 'a/model.ckpt-2'}"

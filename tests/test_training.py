@@ -220,6 +220,7 @@ def test_half_precision_trains_like_float32(data, tmp_path):
     assert final["float16"] == pytest.approx(final["float32"], abs=0.05)
 
 
+@pytest.mark.slow
 def test_static_and_compiled_steps_equal_padding_free_ones(data, tmp_path):
     kinds = {"free": {}, "static": {"static_shapes": True}, "xla": {"xla": True}}
     found = {}
