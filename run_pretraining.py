@@ -23,8 +23,11 @@ import options
 import outputs
 
 if TYPE_CHECKING:
+    import tensorflow as tf
+
     import batching
     import modeling
+    import training
 
 _log = logging.getLogger(__name__)
 
@@ -45,27 +48,14 @@ def pretrain(
     command_line.import_tensorflow()
     import tensorflow as tf
 
-    import checkpoint_files
     import checkpoints
     import devices
-    import modeling
     import optimization
-    import results_files
     import training
     from tasks import pretraining
 
-    if run.eval_checkpoint and not data.do_eval:
-        raise errors.FlagError("--eval_checkpoint does nothing without --do_eval; add it")
-    if run.eval_steps and not data.do_train:
-        raise errors.FlagError("--eval_steps does nothing without --do_train; add it")
-    outputs.check_directory("output_dir", run.output_dir)
     device = options.resolve_device(device)
-    config = modeling.BertConfig.from_json_file(model.bert_config_file)
-    if data.max_seq_length > config.max_position_embeddings:
-        raise errors.FlagError(
-            f"--max_seq_length={data.max_seq_length}: the model has max_position_embeddings "
-            f"{config.max_position_embeddings} ({model.bert_config_file})"
-        )
+    config = _check_flags(data, model, run)
     strategy = devices.create_strategy(device)
     files = _Files(data, config, device)
     trainer = training.Trainer(
@@ -85,48 +75,72 @@ def pretrain(
     # All that can be wrong with checkpoints shows before the records are counted.
     if run.eval_checkpoint not in ("", "all"):
         checkpoints.resolve(run.eval_checkpoint, "--eval_checkpoint")
+    at_hand = ""  # the newest: after training, the weights are there
     if data.do_train:
-        schedule = optimization.Schedule(
-            optimizer.learning_rate, data.num_train_steps, data.num_warmup_steps
-        )
+        rate, warmup = optimizer.learning_rate, data.num_warmup_steps
+        schedule = optimization.Schedule(rate, data.num_train_steps, warmup)
         parts = optimizer.gradient_accumulation_steps
         trainer.prepare_training(schedule, data.train_batch_size, parts)
     else:
-        trainer.restore_for_evaluation(_checkpoints_to_evaluate(run)[0])
+        at_hand = _checkpoints_to_evaluate(run)[0]
+        trainer.restore_for_evaluation(at_hand)
     train_batches = files.training(run.random_seed) if data.do_train else None
     eval_batches = files.evaluation() if data.do_eval or run.eval_steps else None
+
     if trainer.is_chief:
         tf.io.gfile.makedirs(run.output_dir)
-
-    def evaluate() -> dict[str, float]:
-        assert eval_batches is not None
-        return _with_perplexity(trainer.evaluate(eval_batches))
-
     if train_batches:
         if trainer.is_chief:
             groups = [data, model, optimizer, run, device]
-            results_files.write_run_description(run.output_dir, devices.describe(strategy), groups)
-            checkpoint_files.write_text(
-                os.path.join(run.output_dir, "bert_config.json"),
-                trainer.task.model.bert.config.to_json_string(),
-            )
-        if not trainer.train(train_batches, evaluate):
+            _describe_run(trainer, strategy, run.output_dir, groups)
+        if not trainer.train(train_batches, lambda: _results(trainer, eval_batches)):
             return
         if run.save_weights_only and trainer.is_chief:
             _log.info("weights without optimizer state: %s", trainer.save_weights())
-    if not data.do_eval:
-        return
-    for checkpoint in _checkpoints_to_evaluate(run):
-        if checkpoint or not data.do_train:
-            trainer.restore_for_evaluation(checkpoint)
-        results = evaluate()
-        if trainer.is_chief:
-            _report(results, run)
-    # The left-to-right objective predicts every token, not the hidden ones counted here.
-    if trainer.is_chief and data.objective != "ltr" and eval_batches:
-        alone = eval_batches.dataset(tf.distribute.InputContext())
-        baseline = pretraining.frequency_baseline(alone, config.vocab_size)
-        _log.info("for comparison, guessing by frequency: %s", results_files.one_line(baseline))
+    if data.do_eval and eval_batches:
+        for checkpoint in _checkpoints_to_evaluate(run):
+            if checkpoint != at_hand:
+                trainer.restore_for_evaluation(checkpoint)
+                at_hand = checkpoint
+            _report(trainer, _results(trainer, eval_batches), run)
+        if data.objective != "ltr":  # which predicts every token, not the hidden ones counted here
+            _report_baseline(trainer, eval_batches, config.vocab_size)
+
+
+def _check_flags(
+    data: options.PretrainingOptions, model: options.ModelOptions, run: options.RunOptions
+) -> modeling.BertConfig:
+    """Finds contradictions between flags, and reads the config."""
+    import modeling
+
+    if run.eval_checkpoint and not data.do_eval:
+        raise errors.FlagError("--eval_checkpoint does nothing without --do_eval; add it")
+    if run.eval_steps and not data.do_train:
+        raise errors.FlagError("--eval_steps does nothing without --do_train; add it")
+    outputs.check_directory("output_dir", run.output_dir)
+    config = modeling.BertConfig.from_json_file(model.bert_config_file)
+    if data.max_seq_length > config.max_position_embeddings:
+        raise errors.FlagError(
+            f"--max_seq_length={data.max_seq_length}: the model has max_position_embeddings "
+            f"{config.max_position_embeddings} ({model.bert_config_file})"
+        )
+    return config
+
+
+def _describe_run(
+    trainer: training.Trainer,
+    strategy: tf.distribute.Strategy,
+    directory: str,
+    groups: list[Any],
+) -> None:
+    """Writes run.json, and the config that belongs to the checkpoints."""
+    import checkpoint_files
+    import devices
+    import results_files
+
+    results_files.write_run_description(directory, devices.describe(strategy), groups)
+    config = trainer.task.model.bert.config.to_json_string()
+    checkpoint_files.write_text(os.path.join(directory, "bert_config.json"), config)
 
 
 class _Files:
@@ -218,10 +232,19 @@ def _checkpoints_to_evaluate(run: options.RunOptions) -> list[str]:
     return found
 
 
-def _report(results: dict[str, float], run: options.RunOptions) -> None:
+def _results(trainer: training.Trainer, batches: batching.RecordBatches | None) -> dict[str, float]:
+    """Evaluates, and adds exp of the masked-LM loss (paper section 5.2)."""
+    assert batches is not None
+    results = trainer.evaluate(batches)
+    return {**results, "perplexity": math.exp(min(results["masked_lm_loss"], 700.0))}
+
+
+def _report(trainer: training.Trainer, results: dict[str, float], run: options.RunOptions) -> None:
     """Logs results and writes them to the output directory."""
     import results_files
 
+    if not trainer.is_chief:
+        return
     for key, value in sorted(results.items()):
         _log.info("  %s = %s", key, results_files.shown(value))
     step = f"-{results['global_step']}" if run.eval_checkpoint == "all" else ""
@@ -230,9 +253,19 @@ def _report(results: dict[str, float], run: options.RunOptions) -> None:
     _log.info("wrote %s", path)
 
 
-def _with_perplexity(results: dict[str, float]) -> dict[str, float]:
-    """Adds exp of the masked-LM loss (paper section 5.2)."""
-    return {**results, "perplexity": math.exp(min(results["masked_lm_loss"], 700.0))}
+def _report_baseline(
+    trainer: training.Trainer, batches: batching.RecordBatches, vocab_size: int
+) -> None:
+    """Logs what guessing by frequency achieves on the same records."""
+    import tensorflow as tf
+
+    import results_files
+    from tasks import pretraining
+
+    if trainer.is_chief:
+        alone = batches.dataset(tf.distribute.InputContext())
+        found = results_files.one_line(pretraining.frequency_baseline(alone, vocab_size))
+        _log.info("for comparison, guessing by frequency: %s", found)
 
 
 GROUPS = (

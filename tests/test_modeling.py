@@ -66,8 +66,8 @@ def _loss_function(task, batch, jit=False):
 
 
 # Eight Adam steps blow rounding up: gradients that are all but 0 count as much as large ones. With
-# oneDNN's order of summing, the order of the batch alone moves weights by up to 5e-4; the first five
-# losses still agree to 3e-6.
+# oneDNN's order of summing, the order of the batch alone moves weights by up to 5e-4; the first
+# five losses still agree to 3e-6.
 LAST_TOLERANCE = 2e-4 if os.environ["TF_ENABLE_ONEDNN_OPTS"] == "0" else 1e-3
 
 EXECUTIONS = {
