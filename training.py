@@ -37,6 +37,11 @@ import progress
 import results_files
 import steps
 
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]
+
 _log = logging.getLogger(__name__)
 
 
@@ -265,12 +270,23 @@ class Trainer:
                 last,
             )
             return True
-        start = self._examples_seen
         with _explained():  # before anything is written
-            next(iter(batches.dataset(tf.distribute.InputContext(), start)))
-        if self.is_chief:
-            checkpoints.clean_leftovers(self._run.output_dir)
-            self._events.cut(first)
+            next(iter(batches.dataset(tf.distribute.InputContext(), self._examples_seen)))
+        with contextlib.ExitStack() as stack:
+            if self.is_chief:
+                stack.enter_context(_sole_writer(self._run.output_dir))
+                checkpoints.clean_leftovers(self._run.output_dir)
+                self._events.cut(first)
+            self._loop(batches, evaluate)
+        if self.step < last:
+            self._save_step()
+            _log.info("stopped at step %d; the same command goes on from there", self.step)
+        return self.step >= last
+
+    def _loop(self, batches: Batches, evaluate: Callable[[], Mapping[str, float]] | None) -> None:
+        """Steps until the last one, or until a signal."""
+        assert self._schedule is not None
+        first, last, start = self.step, self._schedule.total_steps, self._examples_seen
         iterator = iter(
             self._strategy.distribute_datasets_from_function(
                 lambda context: batches.dataset(context, start)
@@ -288,10 +304,6 @@ class Trainer:
                 self._advance(iterator, batches.batch_size, shown)
                 if self.step > before:  # not after an overflow in float16
                     self._after_steps(last, evaluate)
-        if self.step < last:
-            self._save_step()
-            _log.info("stopped at step %d; the same command goes on from there", self.step)
-        return self.step >= last
 
     def _next_stop(self, last: int) -> int:
         """The next step at which the host has something to do."""
@@ -410,6 +422,30 @@ def _without(variables: Mapping[str, tf.Variable], scopes: Sequence[str]) -> dic
         if not any(name.startswith(scope) for name in variables):
             raise ValueError(f"no variable in {scope}")
     return {n: v for n, v in variables.items() if not n.startswith(tuple(scopes))}
+
+
+@contextlib.contextmanager
+def _sole_writer(directory: str) -> Iterator[None]:
+    """Makes a directory and keeps other runs out of it, as far as its file system knows locks.
+
+    Raises:
+      errors.UserError: another run is training there.
+    """
+    tf.io.gfile.makedirs(directory)
+    if fcntl is None or "://" in directory:
+        yield
+        return
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise errors.UserError(
+            f"--output_dir={directory}: another run is training there; wait for it, or take "
+            "another directory"
+        ) from None
+    finally:
+        os.close(descriptor)  # ends the lock, as the end of the process does
 
 
 @contextlib.contextmanager

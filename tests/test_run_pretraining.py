@@ -313,10 +313,13 @@ def _wait_for(process, text, seconds=120):
     raise AssertionError(f"no {text!r} in {''.join(lines)}")
 
 
-def test_sigterm_saves_and_says_how_to_go_on(folder, tmp_path):
+def test_sigterm_saves_and_says_how_to_go_on(folder, tmp_path, capsys):
     flags = _flags(folder, tmp_path, "--do_train", "--num_train_steps=100000", "--log_steps=1")
     process = _start(flags)
     _wait_for(process, "step 3/")
+    # Meanwhile no other run gets in.
+    line = _one_line(capsys, 1, *flags)
+    assert "another run is training there" in line
     process.send_signal(signal.SIGTERM)
     text = process.communicate(timeout=60)[0]
     assert process.returncode == 0, text
