@@ -67,7 +67,7 @@ def _is_file(path: str) -> bool:
 class _Local:
     """The part of ``tf.io.gfile`` that is used here, for plain paths."""
 
-    exists = staticmethod(os.path.exists)
+    exists = staticmethod(os.path.isfile)  # no pipe, which would be waited for
     isdir = staticmethod(os.path.isdir)
 
     @staticmethod

@@ -40,18 +40,32 @@ def _flag(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TokenizerOptions:
-    """Vocabulary and text rules"""
+class _TextRules:
+    """What makes of a text the words that pieces are looked up for"""
 
-    vocab_file: str = _flag(
-        "", "WordPiece vocabulary, one token a line, id = line number from 0.", required=True
-    )
     do_lower_case: bool = _flag(
         True,
         "Lower-case the text and strip accents: true for uncased models, false for cased ones.",
     )
     strip_accents: bool | None = _flag(
         None, "Strip accents whether or not the text is lower-cased. Unset: follow --do_lower_case."
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _ExampleSizes:
+    """Sizes on which the maker and the reader of pre-training records must agree"""
+
+    max_seq_length: int = _flag(128, "Tokens an example has, special tokens included.", minimum=5)
+    max_predictions_per_seq: int = _flag(20, "Most masked tokens an example has.", minimum=1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TokenizerOptions(_TextRules):
+    """Vocabulary and text rules"""
+
+    vocab_file: str = _flag(
+        "", "WordPiece vocabulary, one token a line, id = line number from 0.", required=True
     )
     protected_tokens: str = _flag(
         "",
@@ -66,7 +80,7 @@ class TokenizerOptions:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class VocabOptions:
+class VocabOptions(_TextRules):
     """Vocabulary to learn"""
 
     input_file: str = _flag(
@@ -74,8 +88,6 @@ class VocabOptions:
     )
     output_file: str = _flag("", "The vocab.txt to write.", required=True)
     vocab_size: int = _flag(30522, "Number of entries, special tokens included.", minimum=10)
-    do_lower_case: bool = _flag(True, "Lower-case the text and strip accents.")
-    strip_accents: bool | None = _flag(None, "Strip accents. Unset: follow --do_lower_case.")
     min_count: int = _flag(
         2, "A word must occur this often in the corpus to shape the vocabulary.", minimum=1
     )
@@ -92,7 +104,7 @@ class VocabOptions:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingDataOptions:
+class PretrainingDataOptions(_ExampleSizes):
     """Examples to make"""
 
     input_file: str = _flag(
@@ -115,8 +127,6 @@ class PretrainingDataOptions:
         "With --do_whole_word_mask: all pieces of a word become [MASK], stay, or are replaced "
         "alike. Unset: each piece decides for itself, as released.",
     )
-    max_seq_length: int = _flag(128, "Tokens an example has, special tokens included.", minimum=5)
-    max_predictions_per_seq: int = _flag(20, "Most masked tokens an example has.", minimum=1)
     random_seed: int = _flag(12345, "Seed of everything drawn.")
     dupe_factor: int = _flag(10, "Times the corpus is gone through, masked anew.", minimum=1)
     masked_lm_prob: float = _flag(
@@ -174,7 +184,7 @@ class ModelOptions:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingOptions:
+class PretrainingOptions(_ExampleSizes):
     """Pre-training"""
 
     input_file: str = _flag(
@@ -182,8 +192,6 @@ class PretrainingOptions:
         "TFRecord files of create_pretraining_data, comma separated, or patterns.",
         required=True,
     )
-    max_seq_length: int = _flag(128, "As given to create_pretraining_data.", minimum=5)
-    max_predictions_per_seq: int = _flag(20, "As given to create_pretraining_data.", minimum=1)
     objective: str = _flag(
         "mlm_nsp",
         "mlm_nsp: masked words and next sentence (BERT); mlm: masked words only (No NSP); ltr: the "

@@ -226,8 +226,11 @@ def parse(features: Sequence[Feature], serialized: tf.Tensor) -> dict[str, tf.Te
         for feature in features
     }
     found = tf.io.parse_example(serialized, wanted)
+    # Clipped, not wrapped, so that a value beyond int32 is still found to be too large.
     return {
-        name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
+        name: tf.cast(tf.clip_by_value(value, tf.int32.min, tf.int32.max), tf.int32)
+        if value.dtype == tf.int64
+        else value
         for name, value in found.items()
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import pathlib
 import subprocess
 import sys
@@ -121,3 +122,9 @@ def test_local_files_need_no_tensorflow(tmp_path):
         "sys.exit('tensorflow' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code, f"{tmp_path}/t.*"], check=True, cwd=ROOT)
+
+
+def test_a_pipe_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(errors.UserError, match="no file matches"):
+        inputs.expand("input_file", str(tmp_path / "pipe"))

@@ -256,3 +256,12 @@ def test_records_of_something_else(tmp_path):
     path = write(tmp_path / "a", b"\xff\xff not an example")
     with pytest.raises(errors.UserError, match="a: its records are not tf.train.Example"):
         records.check_first_record(path, FEATURES)
+
+
+def test_values_beyond_int32_stay_too_large():
+    import tensorflow as tf
+
+    features = (records.Feature("input_ids", "int64", 2),)
+    written = records.encode_example(features, {"input_ids": [2**40, -(2**40)]})
+    found = records.parse(features, tf.constant([written]))["input_ids"].numpy()
+    assert found.tolist() == [[2**31 - 1, -(2**31)]]
