@@ -199,7 +199,7 @@ class PretrainingOptions(_ExampleSizes):
         choices=("mlm_nsp", "mlm", "ltr"),
     )
     do_train: bool = _flag(False, "Train.")
-    do_eval: bool = _flag(False, "Evaluate the newest checkpoint on --input_file.")
+    do_eval: bool = _flag(False, "Evaluate the newest checkpoint on --eval_file.")
     eval_file: str = _flag(
         "",
         "Held-out TFRecord files for evaluation. Unset: --input_file, as in the original release.",

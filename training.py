@@ -462,15 +462,17 @@ def _explained() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stop_signals() -> Iterator[threading.Event]:
-    """Turns the first SIGTERM or SIGINT into a request to stop; the second one stops at once."""
+    """Turns the first SIGTERM or SIGINT into a request to stop; the next one stops at once."""
     stop = threading.Event()
     before: dict[int, Any] = {}
 
+    # The signal may land inside a log call, whose stream cannot be entered twice: so the request
+    # comes first, and the message goes past the streams.
     def handle(number: int, _: Any) -> None:
-        name = signal.Signals(number).name
-        _log.info("%s: stopping after this step; again to stop at once, without saving", name)
         stop.set()
         signal.signal(number, before[number])
+        name = signal.Signals(number).name
+        os.write(2, f"{name}: stopping after this step; again to stop without saving\n".encode())
 
     if threading.current_thread() is threading.main_thread():
         for wanted in (signal.SIGTERM, signal.SIGINT):

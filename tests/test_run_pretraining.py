@@ -316,6 +316,14 @@ def _wait_for(process, text, seconds=300):
 def test_sigterm_saves_and_says_how_to_go_on(folder, tmp_path, capsys):
     flags = _flags(folder, tmp_path, "--do_train", "--num_train_steps=100000", "--log_steps=1")
     process = _start(flags)
+    try:
+        _sigterm(process, flags, tmp_path, capsys)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _sigterm(process, flags, tmp_path, capsys):
     _wait_for(process, "step 3/")
     # Meanwhile no other run gets in.
     line = _one_line(capsys, 1, *flags)

@@ -136,14 +136,44 @@ def _train_until(trainer, batches, schedule, stop):
     assert _train(trainer, batches, schedule) is (stop == schedule.total_steps)
 
 
-def test_a_signal_saves_and_says_how_to_go_on(data, tmp_path, caplog):
+def test_a_signal_saves_and_says_how_to_go_on(data, tmp_path, caplog, capfd):
     caplog.set_level(logging.INFO)
     trainer = _trainer(tmp_path)
     _train_until(trainer, _batches(data), _schedule(9), stop=4)
     assert trainer.step == 4
     assert checkpoints.latest(str(tmp_path)) == str(tmp_path / "model.ckpt-4")
-    assert "SIGTERM" in caplog.text and "the same command goes on from there" in caplog.text
+    assert "SIGTERM: stopping after this step" in capfd.readouterr().err
+    assert "the same command goes on from there" in caplog.text
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+class _SignalInside(logging.Handler):
+    """Gets a signal in the middle of a line, and like a buffered stream cannot be entered twice."""
+
+    busy = False
+
+    def emit(self, record):
+        if self.busy:
+            raise RuntimeError("reentrant call")
+        self.busy = True
+        if record.getMessage().startswith("step 3/"):
+            os.kill(os.getpid(), signal.SIGTERM)
+        self.busy = False
+
+
+def test_a_signal_inside_a_log_line_is_not_lost(data, tmp_path):
+    handler = _SignalInside()
+    logging.getLogger("progress").addHandler(handler)
+    logging.getLogger("training").addHandler(handler)
+    level = logging.getLogger().level
+    logging.getLogger().setLevel(logging.INFO)
+    try:
+        assert not _train(_trainer(tmp_path), _batches(data), _schedule(9))
+    finally:
+        logging.getLogger().setLevel(level)
+        logging.getLogger("progress").removeHandler(handler)
+        logging.getLogger("training").removeHandler(handler)
+    assert checkpoints.latest(str(tmp_path)) == str(tmp_path / "model.ckpt-3")
 
 
 def test_accumulated_parts_equal_the_whole_batch(data, tmp_path):
