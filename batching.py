@@ -1,280 +1,197 @@
-"""From record files to batches: a shuffled order that is a pure function of (seed, position).
+"""From examples in memory to batches: an order that is a pure function of (seed, epoch).
 
-Records are read in windows of consecutive ones. In each epoch the windows are permuted over all
-files; groups of them are read together and their records permuted. The position in the data is one
-number, the count of examples consumed, so a resumed run reads on where it stopped, at once,
-whatever the number of devices: every replica takes its slice of the same global batch.
+Training shuffles all examples anew in every epoch; the position in the data is one number, the
+count of examples consumed. Evaluation and prediction take every example once, the longest first,
+so that those of a batch are of about one length; ``in_order`` puts what came out back in order.
 """
 
 from __future__ import annotations
 
 import logging
-import re
-import struct
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.lib.io import tf_record
 
-import errors
-import records
+import ragged
 
 _log = logging.getLogger(__name__)
 
-WINDOW = 1024  # records read in one go
-GROUP = 8  # windows whose records are mixed
-
-_BLOCK = 1 << 22  # bytes read in one go while the records are counted
-_LENGTH = struct.Struct("<Q")
-
-# How the message about a record with impossible values begins.
-_OUT_OF_RANGE = "the records do not fit the model"
+INDEX = "example_index"
 
 
-class Window(NamedTuple):
-    """Consecutive records of a file."""
+class Share(NamedTuple):
+    """What an input pipeline gives out of a global batch."""
 
-    path: str
-    offset: int  # bytes
-    records: int
+    rows: int  # of a replica's batch; the last replica's may be filled up
+    replicas: range  # which ones it feeds
 
 
-def find_windows(path: str, size: int = WINDOW, most: int = sys.maxsize) -> list[Window]:
-    """Walks through a TFRecord file by its length headers, without parsing.
+def share(batch_size: int, context: tf.distribute.InputContext) -> Share:
+    """Divides global batches between the replicas.
 
     Args:
-      path: the file.
-      size: records in a window.
-      most: records after which to stop.
-
-    Raises:
-      errors.UserError: a file that breaks off inside a record.
-    """
-    windows: list[Window] = []
-    position = start = count = 0
-    block, block_start = b"", 0
-    with tf.io.gfile.GFile(path, "rb") as file:
-        total = file.size()
-        while position < total and most > 0:
-            if position + 8 > block_start + len(block):
-                file.seek(position)
-                block, block_start = file.read(_BLOCK), position
-                if len(block) < 8:
-                    raise _broken(path, position)
-            # A record: length (8 bytes), its checksum (4), the data, their checksum (4).
-            position += 16 + _LENGTH.unpack_from(block, position - block_start)[0]
-            count += 1
-            most -= 1
-            if count == size or position >= total or not most:
-                windows.append(Window(path, start, count))
-                start, count = position, 0
-    if position > total:
-        raise _broken(path, start)
-    return windows
-
-
-def _broken(path: str, position: int) -> errors.UserError:
-    return errors.UserError(
-        f"{path}: breaks off inside a record after byte {position}; make the file again with "
-        "create_pretraining_data.py"
-    )
-
-
-def read_window(window: Window) -> np.ndarray:
-    """The serialized records, object array [count]; TensorFlow checks their checksums."""
-    reader = tf_record.tf_record_random_reader(window.path)
-    found = np.empty(window.records, object)
-    offset = window.offset
-    try:
-        for index in range(window.records):
-            found[index], offset = reader.read(offset)
-    except (tf.errors.DataLossError, IndexError):
-        raise errors.UserError(
-            f"{window.path}: corrupt record at byte {offset}; make the file again with "
-            "create_pretraining_data.py"
-        ) from None
-    finally:
-        reader.close()
-    return found
-
-
-def explain(error: tf.errors.OpError) -> errors.UserError | None:
-    """The user error inside an error of the input pipeline; None: it is about something else."""
-    raised = re.search(r"\bUserError: (.*)", error.message)
-    if raised:
-        return errors.UserError(raised.group(1))
-    if "Can't parse serialized Example" in error.message:
-        return errors.UserError(
-            "a record further on has other lengths than the first one of its file, or lacks a "
-            "feature; were files of different lengths joined? Make them again with the same flags"
-        )
-    if re.search(r"indices\[.*\] = -?\d+ is not in", error.message):
-        return errors.UserError(
-            "a record has masked_lm_positions beyond its tokens; make the records again with "
-            "create_pretraining_data.py"
-        )
-    if _OUT_OF_RANGE not in error.message:
-        return None
-    # The message has the values of the assertion one by one, in brackets.
-    values = re.findall(r"\[([^\]]*)\]", error.message[error.message.index(_OUT_OF_RANGE) - 1 :])
-    return errors.UserError(
-        f"{' '.join(values[:5])}; they were made with another vocabulary or other lengths than "
-        "--bert_config_file says"
-    )
-
-
-def shuffled(windows: Sequence[Window], seed: int, start: int = 0) -> Iterator[bytes]:
-    """Endless stream of records, every one once an epoch, beginning with number ``start``."""
-    total = sum(window.records for window in windows)
-    epoch, skip = divmod(start, total)
-    while True:
-        # RandomState: NumPy promises that its stream never changes.
-        generator = np.random.RandomState([seed & 0xFFFFFFFF, epoch & 0xFFFFFFFF])
-        order = generator.permutation(len(windows))
-        for first in range(0, len(order), GROUP):
-            group = [windows[index] for index in order[first : first + GROUP]]
-            size = sum(window.records for window in group)
-            mix = generator.permutation(size)
-            if skip < size:
-                found = np.concatenate([read_window(window) for window in group])
-                yield from found[mix[skip:]]
-            skip = max(0, skip - size)
-        epoch += 1
-
-
-def in_order(windows: Sequence[Window]) -> Iterator[bytes]:
-    """Every record once."""
-    for window in windows:
-        yield from read_window(window)
-
-
-class RecordBatches:
-    """Batches of a set of record files.
-
-    Args:
-      paths: record files.
-      features: what a record holds, see ``records``.
       batch_size: examples in a global batch.
-      seed: of the order; None reads every record once, in the order of the files.
-      max_batches: most batches when reading once.
-      static_shapes: keep sequences at their full length instead of the longest of the batch.
-      limits: for a feature, the number its values must stay below and what that number is called.
+      context: tells how many replicas there are and which ones this pipeline feeds.
+    """
+    replicas = context.num_replicas_in_sync
+    local = replicas // context.num_input_pipelines
+    first = context.input_pipeline_id * local
+    return Share(-(-batch_size // replicas), range(first, first + local))
+
+
+def permutation(count: int, seed: int, epoch: int) -> np.ndarray:
+    """int64 [count]: the order of an epoch."""
+    # RandomState: NumPy promises that its stream never changes.
+    generator = np.random.RandomState([seed & 0xFFFFFFFF, epoch & 0xFFFFFFFF])
+    return generator.permutation(count)
+
+
+def static_lengths(longest: int) -> tuple[int, ...]:
+    """The few lengths that sequences are padded to where shapes are static: 32, 64, 128, ..."""
+    shorter = (32 << power for power in range(16))
+    return (*(length for length in shorter if length < longest), longest)
+
+
+class FeatureBatches:
+    """Batches of the features of a data set, [B, ...] tensors by name.
+
+    A batch has the features, those that are ragged padded with zeros; input_mask int32 [B, F], 1
+    for the tokens of input_ids; example_weights float32 [B], 0 for rows that fill up the last batch
+    of a pass; example_index int32 [B], -1 for those rows.
+
+    Args:
+      features: N examples: ragged rows of tokens, of which input_ids is one, and arrays [N, ...].
+      batch_size: examples in a global batch.
+      seed: of the order, an endless one; None takes each example once.
+      lengths: what sequences are padded to, ascending; empty: the longest of each batch.
     """
 
     def __init__(
         self,
-        paths: Sequence[str],
-        features: Sequence[records.Feature],
+        features: Mapping[str, ragged.Ragged | np.ndarray],
         *,
         batch_size: int,
         seed: int | None,
-        max_batches: int | None = None,
-        static_shapes: bool = False,
-        limits: Mapping[str, tuple[int, str]] | None = None,
+        lengths: Sequence[int] = (),
     ):
-        self._limits = limits or {}
-        self._windows: list[Window] = []
-        left = sys.maxsize if max_batches is None else max_batches * batch_size
-        for path in paths:
-            found = find_windows(path, most=left)
-            left -= sum(window.records for window in found)
-            self._windows += found
-        self._features = features
+        self._features = dict(features)
+        tokens = self._features["input_ids"]
+        assert isinstance(tokens, ragged.Ragged)
+        self._row_lengths = tokens.lengths
         self._seed = seed
-        self._max_batches = max_batches
-        self._static = static_shapes
+        self._lengths = tuple(lengths)
         self.batch_size = batch_size
-        self.num_examples = sum(window.records for window in self._windows)
+        self.num_examples = len(self._row_lengths)
         if not self.num_examples:
-            raise errors.UserError(f"no records in {', '.join(paths)}")
+            raise ValueError("a data set without examples")
 
     def dataset(self, context: tf.distribute.InputContext, start: int = 0) -> tf.data.Dataset:
         """Batches of this input pipeline's replicas, one after the other.
 
         Args:
-          context: tells how many replicas there are and which ones this pipeline feeds.
+          context: of the input pipeline.
           start: examples consumed before.
-
-        Returns:
-          dict of tensors [B / replicas, ...]: the features, and example_weights float32, 0 for rows
-          that fill up the last batch.
         """
-        replicas = context.num_replicas_in_sync
-        share = -(-self.batch_size // replicas)  # the last replica's may be filled up
-        local = replicas // context.num_input_pipelines
-        mine = range(context.input_pipeline_id * local, (context.input_pipeline_id + 1) * local)
+        part = share(self.batch_size, context)
 
-        def slices() -> Iterator[np.ndarray]:
-            for batch in self._batches(start):
-                for replica in mine:
-                    yield np.array(batch[replica * share : (replica + 1) * share], object)
+        def slices() -> Iterator[dict[str, np.ndarray]]:
+            for rows in self._rows(start):
+                length = self._padded_length(rows)
+                # Dealt out from the longest on: replicas get about as many tokens each.
+                for replica in part.replicas:
+                    mine = rows[replica :: context.num_replicas_in_sync]
+                    yield self._batch(mine, part.rows, length)
 
-        raw = tf.data.Dataset.from_generator(
-            slices, output_signature=tf.TensorSpec([None], tf.string)
-        )
-        parsed = raw.map(
-            lambda rows: self._parse(rows, share), tf.data.AUTOTUNE, deterministic=True
-        )
-        return parsed.prefetch(2 * local)
+        found = tf.data.Dataset.from_generator(slices, output_signature=self._spec(part.rows))
+        return found.prefetch(2 * len(part.replicas))
 
-    def _batches(self, start: int) -> Iterator[list[bytes]]:
-        if self._seed is not None:
-            stream = shuffled(self._windows, self._seed, start)
-            while True:
-                yield [next(stream) for _ in range(self.batch_size)]
-        batch: list[bytes] = []
-        given = 0
-        for record in in_order(self._windows):
-            batch.append(record)
-            if len(batch) == self.batch_size:
-                yield batch
-                given, batch = given + 1, []
-                if given == self._max_batches:
-                    return
-        if batch:
-            yield batch
+    def _rows(self, start: int) -> Iterator[np.ndarray]:
+        """Examples of each global batch, the longest first."""
+        for rows in self._in_order() if self._seed is None else self._shuffled(start):
+            yield rows[np.argsort(-self._row_lengths[rows], kind="stable")]
 
-    def _parse(self, rows: tf.Tensor, share: int) -> dict[str, tf.Tensor]:
-        batch = records.parse(self._features, rows)
-        checks = [
-            tf.debugging.Assert(
-                tf.reduce_all((batch[name] >= 0) & (batch[name] < limit)),
-                [
-                    f"{_OUT_OF_RANGE}: {name} from",
-                    tf.reduce_min(batch[name]),
-                    "to",
-                    tf.reduce_max(batch[name]),
-                    f"{what} is {limit}",
-                ],
-            )
-            for name, (limit, what) in self._limits.items()
-        ]
-        with tf.control_dependencies(checks):
-            batch = {name: tf.identity(x) for name, x in batch.items()}
-        batch["example_weights"] = tf.ones(tf.shape(rows))
-        missing = share - tf.shape(rows)[0]
-        batch = {name: _fill(x, missing, share) for name, x in batch.items()}
-        return batch if self._static else trim(batch)
+    def _in_order(self) -> Iterator[np.ndarray]:
+        order = np.argsort(-self._row_lengths, kind="stable")
+        for first in range(0, self.num_examples, self.batch_size):
+            yield order[first : first + self.batch_size]
+
+    def _shuffled(self, start: int) -> Iterator[np.ndarray]:
+        assert self._seed is not None
+        epoch, skip = divmod(start, self.num_examples)
+        left = permutation(self.num_examples, self._seed, epoch)[skip:]
+        while True:
+            while len(left) < self.batch_size:
+                epoch += 1
+                more = permutation(self.num_examples, self._seed, epoch)
+                left = np.concatenate([left, more])
+            yield left[: self.batch_size]
+            left = left[self.batch_size :]
+
+    def _padded_length(self, rows: np.ndarray) -> int:
+        longest = max(1, int(self._row_lengths[rows].max()))
+        return next((length for length in self._lengths if length >= longest), longest)
+
+    def _batch(self, rows: np.ndarray, count: int, length: int) -> dict[str, np.ndarray]:
+        """Rows as arrays [count, ...]."""
+        missing = count - len(rows)
+        mask = np.arange(length) < self._row_lengths[rows, None]
+        batch = {
+            name: x.padded(rows, length) if isinstance(x, ragged.Ragged) else x[rows]
+            for name, x in self._features.items()
+        }
+        batch |= {
+            "input_mask": mask.astype(np.int32),
+            "example_weights": np.ones(len(rows), np.float32),
+            INDEX: rows.astype(np.int32),
+        }
+        if missing:
+            batch = {
+                name: np.pad(x, [(0, missing)] + [(0, 0)] * (x.ndim - 1))
+                for name, x in batch.items()
+            }
+            batch[INDEX][len(rows) :] = -1
+        return batch
+
+    def _spec(self, rows: int) -> dict[str, tf.TensorSpec]:
+        length = self._lengths[0] if len(self._lengths) == 1 else None
+        spec = {
+            name: tf.TensorSpec([rows, length], x.values.dtype)
+            if isinstance(x, ragged.Ragged)
+            else tf.TensorSpec([rows, *x.shape[1:]], x.dtype)
+            for name, x in self._features.items()
+        }
+        return spec | {
+            "input_mask": tf.TensorSpec([rows, length], tf.int32),
+            "example_weights": tf.TensorSpec([rows], tf.float32),
+            INDEX: tf.TensorSpec([rows], tf.int32),
+        }
 
 
-def _fill(x: tf.Tensor, missing: tf.Tensor, rows: int) -> tf.Tensor:
-    """Appends rows of zeros: [b, ...] -> [rows, ...]."""
-    filled = tf.pad(x, [[0, missing]] + [[0, 0]] * (x.shape.rank - 1))
-    filled.set_shape([rows, *x.shape[1:]])
-    return filled
-
-
-def trim(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Cuts the features along the sequence to the last real token of the batch.
+def in_order(
+    parts: Iterable[tuple[np.ndarray, Mapping[str, np.ndarray]]], count: int
+) -> dict[str, np.ndarray]:
+    """Puts predictions in the order of the examples.
 
     Args:
-      batch: input_ids, input_mask and segment_ids [B, F], which are cut, and other features.
+      parts: int [b] indices of examples, and [b, ...] arrays by name; see ``Trainer.predict``.
+      count: N examples, each of which is there once.
+
+    Returns:
+      [N, ...] arrays by name.
+
+    Raises:
+      ValueError: an example is missing.
     """
-    mask = batch["input_mask"]
-    columns = tf.range(1, mask.shape[1] + 1)
-    longest = tf.maximum(1, tf.reduce_max(tf.where(mask > 0, columns, 0)))
-    along = ("input_ids", "input_mask", "segment_ids")
-    return {name: x[:, :longest] if name in along else x for name, x in batch.items()}
+    found: dict[str, np.ndarray] = {}
+    seen = np.zeros(count, bool)
+    for rows, values in parts:
+        seen[rows] = True
+        for name, value in values.items():
+            if name not in found:
+                found[name] = np.empty([count, *value.shape[1:]], value.dtype)
+            found[name][rows] = value
+    if not seen.all():
+        raise ValueError(f"no result for example {int(np.argmin(seen))}")
+    return found

@@ -315,8 +315,8 @@ def resolve(path: str, flag: str = "--init_checkpoint") -> checkpoint_files.Weig
 
     Args:
       path: a prefix; any file of the checkpoint; a directory (its ``checkpoint`` file, else its
-        only ``*.index``, else its only ``*.safetensors``); or a ``.safetensors`` file of a Hugging
-        Face BERT.
+        only ``*.index``, else its only ``*.safetensors``) or the ``checkpoint`` file in it; or a
+        ``.safetensors`` file of a Hugging Face BERT.
       flag: the flag the path came from, for messages.
 
     Returns:
@@ -337,6 +337,8 @@ def resolve(path: str, flag: str = "--init_checkpoint") -> checkpoint_files.Weig
             return checkpoint_files.Checkpoint(prefix)
         if isdir(path):
             return _resolve_directory(path)
+        if os.path.basename(path) == _LISTING and there(path):
+            return _resolve_directory(os.path.dirname(path) or ".")
         if prefix != path and there(path) and not there(prefix):
             raise errors.UserError(f"{prefix}.index is missing beside it")
         if there(prefix):
@@ -411,7 +413,7 @@ def restore(
     checkpoint: checkpoint_files.Weights,
     *,
     what: str = "--init_checkpoint",
-    encoder_required: bool = True,
+    each_variable: bool = True,
 ) -> Report:
     """Gives variables the values of a pre-trained or fine-tuned model, and says which got none.
 
@@ -422,17 +424,15 @@ def restore(
         they are among these.
       checkpoint: what ``resolve`` returned.
       what: the flag, for messages.
-      encoder_required: whether a file without ``bert/`` variables is an error, and one that lacks
-        some of them worth a warning.
+      each_variable: log a line for every trainable variable, not the summary alone.
 
     Raises:
-      errors.UserError: no ``bert/`` variable is in the file, or a shape differs. Nothing has been
-        read or assigned then.
+      errors.UserError: none of the ``bert/`` variables is in the file, or a shape differs. Nothing
+        has been read or assigned then.
     """
     source = f"{what}={checkpoint.path}"
-    if encoder_required:
-        names = [*checkpoint.shapes, *checkpoint.ignored]
-        weight_matching.require_encoder(variables, names, source)
+    names = [*checkpoint.shapes, *checkpoint.ignored]
+    weight_matching.require_encoder(variables, names, source)
     different = weight_matching.difference(_shapes(variables), checkpoint.shapes)
     if different:
         raise errors.UserError(f"{source}: {different}")
@@ -442,18 +442,21 @@ def restore(
         (*(name for name in checkpoint.shapes if name not in variables), *checkpoint.ignored),
     )
     _assign(variables, checkpoint, report.loaded)
-    _log_report(variables, report, source)
-    if encoder_required:
-        weight_matching.warn_about_encoder(report.missing, report.ignored, source)
+    if each_variable:
+        _log_variables(variables, set(report.loaded))
+    _log_report(report, source)
+    weight_matching.warn_about_encoder(report.missing, report.ignored, source)
     return report
 
 
-def _log_report(variables: Mapping[str, tf.Variable], report: Report, source: str) -> None:
-    loaded = set(report.loaded)
+def _log_variables(variables: Mapping[str, tf.Variable], loaded: set[str]) -> None:
     for name, variable in variables.items():
         if variable.trainable:
             mark = ", *INIT_FROM_CKPT*" if name in loaded else ""
             _log.info("%s, shape = %s%s", name, tuple(variable.shape), mark)
+
+
+def _log_report(report: Report, source: str) -> None:
     missing = weight_matching.some(report.missing)
     # Slots are in every checkpoint of a training run; their names would hide the others.
     ignored = weight_matching.some(weight_matching.weights_only(report.ignored))

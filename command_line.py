@@ -57,6 +57,10 @@ def parse(argv: Sequence[str], groups: Sequence[type], program: str = "") -> tup
         ) from None
     except flags.IllegalFlagValueError as error:
         raise errors.FlagError(_illegal(str(error), values)) from None
+    except flags.CantOpenFlagFileError as error:
+        raise errors.FlagError(_unreadable(error)) from None
+    except UnicodeDecodeError:  # an argument cannot raise it, its stray bytes are surrogates
+        raise errors.FlagError("--flagfile: the file is not UTF-8 text") from None
     except flags.Error as error:
         raise errors.FlagError(" ".join(str(error).split())) from None
     if rest:
@@ -75,6 +79,14 @@ def _illegal(message: str, values: flags.FlagValues) -> str:
     kinds = {"bool": "true or false", "int": "a whole number", "float": "a number"}
     kind = kinds.get(values[found.group(1)].flag_type(), "another value")
     return f"--{found.group(1)}={found.group(2)}: expected {kind}"
+
+
+def _unreadable(error: flags.CantOpenFlagFileError) -> str:
+    """absl's message about a flag file, without its own mark of an error."""
+    cause = error.__context__
+    if not isinstance(cause, OSError):
+        return str(error).removeprefix("ERROR:: ")
+    return f"--flagfile={cause.filename}: {cause.strerror}; expected a file with a flag a line"
 
 
 def _define(field: dataclasses.Field, kind: typing.Any, values: flags.FlagValues) -> None:
@@ -206,7 +218,7 @@ def _file_system_trouble(error: Exception) -> str | None:
         else ""
     )
     if "No space left" in message:
-        return f"the disk is full: {message}"
+        return f"the disk is full: {message.strip().splitlines()[0]}; make room and run again"
     if isinstance(error, tf.errors.ResourceExhaustedError):
         return f"out of memory: {message}; a smaller model or batch needs less"
     about_files = (
@@ -250,6 +262,9 @@ def _prepare() -> None:
     # oneDNN: 1.45 times the float32 matrix products a second on this kind of CPU.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    chatter = logging.getLogger("tensorflow")  # which all-reduces several devices run, and such
+    if chatter.level == logging.NOTSET:
+        chatter.setLevel(logging.WARNING)
     root = logging.getLogger()
     if not root.handlers:
         handler = logging.StreamHandler(sys.stderr)

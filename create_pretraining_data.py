@@ -36,13 +36,7 @@ def work(data: options.PretrainingDataOptions, text: options.TokenizerOptions) -
     if not targets:
         raise errors.FlagError(f"--output_file={data.output_file!r} names no file")
     targets = outputs.check_files("output_file", targets, [*paths, text.vocab_file])
-    tokenizer = tokenization.FullTokenizer(
-        text.vocab_file,
-        text.do_lower_case,
-        strip_accents=text.strip_accents,
-        protected_tokens=_items(text.protected_tokens),
-        space_symbols=text.space_symbols,
-    )
+    tokenizer = tokenization.create_tokenizer(text)
     tokenization.check_vocab(tokenizer, text.vocab_file)
     _check_limit(data)
     _log_list("Reading from", paths)

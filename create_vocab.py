@@ -56,11 +56,15 @@ def work(vocab_options: options.VocabOptions) -> None:
     pieces = learn_pieces(words, set(alphabet), room - len(alphabet), vocab_options.min_count)
     vocab = [*special, *alphabet, *pieces]
     if len(vocab) < vocab_options.vocab_size:
+        # At a lower --min_count every word that was too rare becomes an entry.
+        helps = any(
+            count < vocab_options.min_count and word not in vocab for word, count in words.items()
+        )
         _log.warning(
             "the text gives %d entries, --vocab_size=%d was asked for; give more text%s",
             len(vocab),
             vocab_options.vocab_size,
-            " or --min_count=1" if vocab_options.min_count > 1 else "",
+            " or --min_count=1" if helps else "",
         )
     command_line.import_tensorflow()
     import tensorflow as tf

@@ -1,12 +1,11 @@
-"""Which tokens of a pre-training example are hidden, and behind what: pure functions of a
-generator.
+"""Which tokens of a pre-training example are masked, and how: pure functions of a generator.
 
 "Masked LM" of the BERT paper, section 3.1, and whole word masking as in the release of May 2019.
 The same generator state gives the same masks as the original release: one draw a swap while the
-candidates are shuffled, then one or two draws a hidden token, in the order in which the shuffle
+candidates are shuffled, then one or two draws a masked token, in the order in which the shuffle
 left them. Choosing draws nothing, so it may run before the replacing.
 
-Tokens are vocabulary ids.
+Tokens are vocabulary ids. A masked token is one to predict, whatever is shown in its place.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ class Rule:
     """How examples are masked.
 
     Attributes:
-      share: part of the tokens to hide, special tokens counted; 0.15 in the paper.
-      limit: most tokens to hide in an example.
-      mask_share: part of the hidden tokens shown as ``[MASK]``; 0.8 in the paper.
+      share: part of the tokens to mask, special tokens counted; 0.15 in the paper.
+      limit: most tokens to mask in an example.
+      mask_share: part of the masked tokens shown as ``[MASK]``; 0.8 in the paper.
       keep_share: part of the *others* shown unchanged, the rest is replaced at random; 0.5 in the
         paper.
       mask_id: id of ``[MASK]``.
       pool: ids that random replacements are drawn from: the whole vocabulary, control tokens too,
         as in the original release.
-      never: ids that are never hidden: ``[CLS]``, ``[SEP]`` and the other control tokens.
-      whole_words: hide all pieces of a word together.
-      one_decision: with ``whole_words``, all pieces of a word are masked, kept or replaced alike;
-        else each piece decides for itself.
+      never: ids that are never masked: ``[CLS]``, ``[SEP]`` and the other control tokens.
+      whole_words: mask all pieces of a word together.
+      one_decision: with ``whole_words``, all pieces of a word are shown alike, as ``[MASK]``,
+        unchanged or replaced; else each piece decides for itself.
     """
 
     share: float
@@ -49,7 +48,7 @@ class Rule:
 def mask(
     tokens: Sequence[int], joins: Sequence[int], rule: Rule, generator: random.Random
 ) -> tuple[list[int], list[int], list[int]]:
-    """Hides some tokens of an example.
+    """Masks some tokens of an example.
 
     Args:
       tokens: the example, special tokens included.
@@ -59,9 +58,9 @@ def mask(
       generator: the only source of chance.
 
     Returns:
-      The tokens with the hidden ones replaced; the positions of the hidden ones, ascending; what
-      stood there. There are no positions if nothing can be hidden: every token is a control token,
-      or every word has more pieces than may be hidden.
+      The tokens with the masked ones replaced; the positions of the masked ones, ascending; what
+      stood there. There are no positions if nothing can be masked: every token is a control token,
+      or every word has more pieces than may be masked.
     """
     candidates = [at for at, token in enumerate(tokens) if token not in rule.never]
     most = quota(len(tokens), rule)
@@ -79,19 +78,19 @@ def mask(
 
 
 def quota(length: int, rule: Rule) -> int:
-    """Most tokens to hide in an example of ``length`` tokens: at least 1, halves round to even."""
+    """Most tokens to mask in an example of ``length`` tokens: at least 1, halves round to even."""
     return min(rule.limit, max(1, round(length * rule.share)))
 
 
 def group_words(candidates: Sequence[int], joins: Sequence[int]) -> list[list[int]]:
-    """Positions that are hidden together.
+    """Positions that are masked together.
 
     A separator between two candidates does not end a word: where cutting left the second segment
-    with a piece of a word in front, that piece is hidden with the last word of the first segment.
+    with a piece of a word in front, that piece is masked with the last word of the first segment.
     The original release does so, and equal draws give equal files only if this stays.
 
     Args:
-      candidates: positions that may be hidden, ascending.
+      candidates: positions that may be masked, ascending.
       joins: one flag a token: 1 where the token belongs to the word before it.
 
     Returns:
@@ -133,13 +132,13 @@ def replace(
     """
     draw, draw_below = generator.random, generator.randrange
     for word in chosen:
-        masked = draw() < rule.mask_share
-        kept = not masked and draw() < rule.keep_share
+        as_mask = draw() < rule.mask_share
+        kept = not as_mask and draw() < rule.keep_share
         for nth, at in enumerate(word):
             if nth and not rule.one_decision:
-                masked = draw() < rule.mask_share
-                kept = not masked and draw() < rule.keep_share
-            if masked:
+                as_mask = draw() < rule.mask_share
+                kept = not as_mask and draw() < rule.keep_share
+            if as_mask:
                 tokens[at] = rule.mask_id
             elif not kept:
                 tokens[at] = rule.pool[draw_below(len(rule.pool))]

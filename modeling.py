@@ -362,6 +362,13 @@ class TokenLayout:
         flat = tf.reshape(x, [-1, x.shape[-1]])
         return flat if self.static else self._collect(flat)
 
+    def pick(self, x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+        """One token of each row: [N, K], int32 [B] -> [B, K]."""
+        if self.static:
+            return tf.gather(self.pad(x), positions, batch_dims=1)
+        rows = tf.reshape(self.row, tf.stack([self.batch, self.length]))
+        return tf.gather(x, tf.gather(rows, positions, batch_dims=1))
+
     # The two gathers are transposes of each other, so each is the other's gradient; TensorFlow's
     # own gradient of a gather is a scatter, which is slower.
     def _spread(self, x: tf.Tensor) -> tf.Tensor:  # [N, K] -> [B * F, K]
@@ -435,30 +442,48 @@ class TransformerLayer(tf.Module):
         layout: TokenLayout,
         bias: tf.Tensor,  # float32 [B, 1, 1 or F, F]
         seeds: tf.Tensor | None,  # int32 [3, 2]; None: no dropout
-    ) -> tf.Tensor:  # [N, H]
-        context = self._attend(x, layout, bias, seeds)
+        positions: tf.Tensor | None = None,  # int32 [B]; None: all tokens are wanted
+    ) -> tf.Tensor:  # [N, H], or [B, H] of one token a row
+        wanted = x if positions is None else layout.pick(x, positions)
+        context = self._attend(wanted, x, layout, bias, seeds, positions)
         context = self._drop(self.attention_dense(context), seeds, 1)
-        x = self.attention_norm(context + x)
+        x = self.attention_norm(context + wanted)
         inner = self._activation(self.intermediate_dense(x))
         return self.output_norm(self._drop(self.output_dense(inner), seeds, 2) + x)
 
     def _attend(
-        self, x: tf.Tensor, layout: TokenLayout, bias: tf.Tensor, seeds: tf.Tensor | None
+        self,
+        wanted: tf.Tensor,
+        x: tf.Tensor,
+        layout: TokenLayout,
+        bias: tf.Tensor,
+        seeds: tf.Tensor | None,
+        positions: tf.Tensor | None,
     ) -> tf.Tensor:
         heads = self._config.num_attention_heads
         width = self._config.hidden_size // heads
 
-        def split(flat: tf.Tensor) -> tf.Tensor:  # [N, H] -> [B, A, F, D]
-            shape = tf.stack([layout.batch, layout.length, heads, width])
-            return tf.transpose(tf.reshape(layout.pad(flat), shape), [0, 2, 1, 3])
+        def split(padded: tf.Tensor, length: Any) -> tf.Tensor:  # Q queries or keys a row
+            shape = tf.stack([layout.batch, length, heads, width])
+            return tf.transpose(tf.reshape(padded, shape), [0, 2, 1, 3])  # [B, A, Q, D]
 
-        query = split(self.query(x) * tf.cast(width**-0.5, x.dtype))
-        scores = tf.matmul(query, split(self.key(x)), transpose_b=True)  # [B, A, F, F]
+        query = self.query(wanted) * tf.cast(width**-0.5, x.dtype)
+        if positions is None:
+            query = split(layout.pad(query), layout.length)
+        else:
+            query = split(query, 1)
+            if bias.shape[2] != 1:
+                bias = tf.gather(bias[:, 0], positions, batch_dims=1)[:, None, None]
+        key = split(layout.pad(self.key(x)), layout.length)
+        scores = tf.matmul(query, key, transpose_b=True)  # [B, A, Q, F]
         shares = tf.nn.softmax(tf.cast(scores, tf.float32) + bias)
         if seeds is not None:
             shares = dropout(shares, self._config.attention_probs_dropout_prob, seeds[0])
-        context = tf.matmul(tf.cast(shares, x.dtype), split(self.value(x)))  # [B, A, F, D]
+        value = split(layout.pad(self.value(x)), layout.length)
+        context = tf.matmul(tf.cast(shares, x.dtype), value)  # [B, A, Q, D]
         context = tf.transpose(context, [0, 2, 1, 3])
+        if positions is not None:
+            return tf.reshape(context, [-1, self._config.hidden_size])
         shape = tf.stack([layout.batch, layout.length, self._config.hidden_size])
         context = tf.reshape(context, shape)
         context.set_shape([None, None, self._config.hidden_size])
@@ -568,6 +593,48 @@ class BertModel(tf.Module):
         Raises:
           ValueError: training without a seed, or F > max_position_embeddings where F is known.
         """
+        states, layout, _, _ = self._encode(
+            len(self.layers), input_ids, input_mask, token_type_ids, training, seed
+        )
+        padded = [tf.cast(layout.pad(state), tf.float32) for state in states]
+        return BertOutput(padded[0], padded[1:], padded[-1], self._pool(padded[-1][:, 0]))
+
+    def pooled(
+        self,
+        input_ids: tf.Tensor,  # int32 [B, F]
+        input_mask: tf.Tensor | None = None,  # int32 [B, F]; default all 1
+        token_type_ids: tf.Tensor | None = None,  # int32 [B, F]; default all 0
+        *,
+        training: bool,
+        seed: tf.Tensor | None = None,  # int32 [2]
+    ) -> tf.Tensor:  # float32 [B, H]
+        """What stands for the whole text: ``pooled_output``, computed without the last layer's
+        other tokens.
+
+        With left-to-right attention it is of the last token, which alone has seen all others.
+        Arguments and errors are those of calling the model.
+        """
+        states, layout, bias, seeds = self._encode(
+            len(self.layers) - 1, input_ids, input_mask, token_type_ids, training, seed
+        )
+        positions = tf.zeros([layout.batch], tf.int32)
+        if self.config.attention == "left_to_right" and input_mask is not None:
+            columns = tf.range(layout.length) * tf.cast(input_mask > 0, tf.int32)
+            positions = tf.reduce_max(columns, -1)
+        elif self.config.attention == "left_to_right":
+            positions += layout.length - 1
+        return self._pool(self.layers[-1](states[-1], layout, bias, seeds, positions))
+
+    def _encode(
+        self,
+        depth: int,
+        input_ids: tf.Tensor,
+        input_mask: tf.Tensor | None,
+        token_type_ids: tf.Tensor | None,
+        training: bool,
+        seed: tf.Tensor | None,
+    ) -> tuple[list[tf.Tensor], TokenLayout, tf.Tensor, tf.Tensor | None]:
+        """Embeddings and ``depth`` layers [N, H]; layout, bias and seeds for one more."""
         input_ids = tf.convert_to_tensor(input_ids)
         length, most = input_ids.shape[1], self.config.max_position_embeddings
         if length is not None and length > most:
@@ -585,15 +652,16 @@ class BertModel(tf.Module):
         )
         states = [tf.cast(x, self.compute_dtype)]
         bias = attention_bias(input_mask, self.config.attention)
-        for index, layer in enumerate(self.layers):
-            start = 1 + index * layer.DROPOUTS
-            own = None if seeds is None else seeds[start : start + layer.DROPOUTS]
-            states.append(layer(states[-1], layout, bias, own))
+        own = [
+            None if seeds is None else seeds[1 + index * layer.DROPOUTS :][: layer.DROPOUTS]
+            for index, layer in enumerate(self.layers)
+        ]
+        for index in range(depth):
+            states.append(self.layers[index](states[-1], layout, bias, own[index]))
+        return states, layout, bias, own[-1]
 
-        padded = [tf.cast(layout.pad(state), tf.float32) for state in states]
-        first = tf.cast(padded[-1][:, 0], self.compute_dtype)  # [B, H]
-        pooled = tf.cast(tf.tanh(self.pooler(first)), tf.float32)
-        return BertOutput(padded[0], padded[1:], padded[-1], pooled)
+    def _pool(self, states: tf.Tensor) -> tf.Tensor:  # [B, H] -> float32 [B, H]
+        return tf.cast(tf.tanh(self.pooler(tf.cast(states, self.compute_dtype))), tf.float32)
 
     def _dropout_seeds(self, training: bool, seed: tf.Tensor | None) -> tf.Tensor | None:
         config = self.config

@@ -216,6 +216,81 @@ class PretrainingOptions(_ExampleSizes):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class ClassifierOptions:
+    """Task and data"""
+
+    task_name: str = _flag(
+        "",
+        "cola, sst-2, mrpc, sts-b, qqp, mnli, mnli-mm, qnli, rte, wnli, ax, xnli, snli, or custom "
+        "for a table of your own.",
+        required=True,
+    )
+    data_dir: str = _flag("", "Folder of the task's files; not needed for custom.")
+    max_seq_length: int = _flag(
+        128, "Most tokens of an example, special tokens included; longer ones are cut.", minimum=3
+    )
+    do_eval: bool = _flag(False, "Evaluate on the dev set.")
+    do_predict: bool = _flag(False, "Predict the test set; writes test_results.tsv.")
+    do_export: bool = _flag(False, "Write a SavedModel to <output_dir>/export.")
+    eval_batch_size: int = _flag(8, "Examples in an evaluation batch.", minimum=1)
+    predict_batch_size: int = _flag(8, "Examples in a prediction batch.", minimum=1)
+    also_tasks: str = _flag(
+        "",
+        "Tasks with the same labels whose dev and test sets to evaluate and predict too, comma "
+        "separated, such as mnli-mm,ax; they get files such as test_results-ax.tsv.",
+    )
+    xnli_language: str = _flag("zh", "Language of --task_name=xnli.")
+    train_file: str = _flag("", "custom: training rows, a TSV, CSV or JSON lines file.")
+    dev_file: str = _flag("", "custom: rows to evaluate.")
+    test_file: str = _flag(
+        "", "custom: rows to predict; of several files, comma separated, each gets its own results."
+    )
+    text_a_column: str = _flag("", "custom: column of the text, by name or by number from 0.")
+    text_b_column: str = _flag("", "custom: column of the second text of a pair; unset: none.")
+    label_column: str = _flag("", "custom: column of the label.")
+    labels: str = _flag(
+        "",
+        "custom: the labels in order, comma separated, or a file with one a line. Unset: those of "
+        "the training rows, sorted.",
+    )
+    has_header: bool | None = _flag(
+        None, "custom: whether line 1 names the columns. Unset: it does when columns are named."
+    )
+    regression: bool = _flag(False, "custom: the label is a number to predict.")
+    multi_label: bool = _flag(
+        False, "custom: a row has any number of labels, comma separated or as a JSON list."
+    )
+    skip_bad_rows: bool = _flag(
+        False, "Leave out training rows with too few columns, with a count, instead of stopping."
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FineTuningOptions:
+    """Fine-tuning"""
+
+    do_train: bool = _flag(False, "Train.")
+    train_batch_size: int = _flag(32, "Examples in a step, over all devices.", minimum=1)
+    num_train_epochs: float = _flag(3.0, "Times to go through the training set.", minimum=0.0)
+    warmup_proportion: float = _flag(
+        0.1, "Share of the steps over which the learning rate rises.", minimum=0.0, maximum=1.0
+    )
+    freeze_layers: int = _flag(
+        0, "Keep the embeddings and this many first layers as they are; 0 trains all.", minimum=0
+    )
+    head: str = _flag(
+        "linear",
+        "What stands on the encoder: linear (BERT), or bilstm, a BiLSTM below the linear output.",
+        choices=("linear", "bilstm"),
+    )
+    new_head: bool = _flag(
+        False,
+        "Start with random output weights even where --init_checkpoint has some: to go on from a "
+        "model that was fine-tuned on another task.",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class OptimizerOptions:
     """Optimizer"""
 
@@ -247,12 +322,69 @@ class RunOptions:
     random_seed: int = _flag(12345, "Seed of initial weights, data order and dropout.")
     eval_checkpoint: str = _flag(
         "",
-        "Checkpoint to evaluate instead of the newest in --output_dir; 'all' evaluates every one "
-        "there and writes eval_results-<step>.txt.",
+        "Checkpoint to evaluate or predict with instead of the newest in --output_dir; 'best' is "
+        "the one that --eval_steps kept; 'all' evaluates every one there. The results go to "
+        "eval_results-<step>.txt.",
     )
     save_weights_only: bool = _flag(
         False, "Also write the final weights without optimizer state to <output_dir>/weights/."
     )
+
+
+def _same(group: type, name: str) -> typing.Any:
+    """The flag of another group, for a script that takes only some of its flags."""
+    field = group.__dataclass_fields__[name]  # type: ignore[attr-defined]
+    return dataclasses.field(default=field.default, metadata=field.metadata)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GlueOptions:
+    """Tasks and runs"""
+
+    data_dir: str = _flag(
+        "", "Folder of a GLUE download, with MRPC, CoLA and so on below it.", required=True
+    )
+    output_dir: str = _flag(
+        "",
+        "Directory of all runs, <task>/lr<rate>-seed<seed>/ each, and of the summary. The same "
+        "command goes on where it stopped.",
+        required=True,
+    )
+    tasks: str = _flag(
+        "cola,sst-2,mrpc,sts-b,qqp,mnli,qnli,rte",
+        "Tasks, comma separated. The default is those of the paper: all but wnli, which gets its "
+        "majority class in a submission unless it is named here.",
+    )
+    learning_rates: str = _flag(
+        "5e-5,4e-5,3e-5,2e-5", "Learning rates to try, comma separated (paper, section 4.1)."
+    )
+    seeds: str = _flag(
+        "1", "Seeds of the runs with each learning rate, comma separated whole numbers."
+    )
+    jobs: int = _flag(1, "Runs at a time; they share the processor cores.", minimum=1)
+    keep_all_runs: bool = _flag(
+        False, "Keep the checkpoints of all runs of a task, not those of its best run alone."
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GlueRunOptions:
+    """Each run"""
+
+    max_seq_length: int = _same(ClassifierOptions, "max_seq_length")
+    train_batch_size: int = _same(FineTuningOptions, "train_batch_size")
+    eval_batch_size: int = _same(ClassifierOptions, "eval_batch_size")
+    predict_batch_size: int = _same(ClassifierOptions, "predict_batch_size")
+    num_train_epochs: float = _same(FineTuningOptions, "num_train_epochs")
+    warmup_proportion: float = _same(FineTuningOptions, "warmup_proportion")
+    freeze_layers: int = _same(FineTuningOptions, "freeze_layers")
+    head: str = _same(FineTuningOptions, "head")
+    new_head: bool = _same(FineTuningOptions, "new_head")
+    gradient_accumulation_steps: int = _same(OptimizerOptions, "gradient_accumulation_steps")
+    skip_bad_rows: bool = _same(ClassifierOptions, "skip_bad_rows")
+    save_checkpoints_steps: int = _same(RunOptions, "save_checkpoints_steps")
+    log_steps: int = _same(RunOptions, "log_steps")
+    iterations_per_loop: int = _same(RunOptions, "iterations_per_loop")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

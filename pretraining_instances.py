@@ -4,7 +4,7 @@ Everything is drawn from one generator in the order of the original release (its
 its targets, its pairs, its truncation, its masks), so the same seed gives the same examples. Two
 things differ on purpose: a pair that had to be drawn from one and the same document is never
 labelled "random" when it is the true continuation (see ``_elsewhere``), and an example in which
-nothing can be hidden is dropped.
+nothing can be masked is dropped.
 
 Tokens are vocabulary ids. A document is one flat list of tokens and the places where its sentences
 begin, so a run of sentences is a slice, and where a run reaches a length is a binary search.
@@ -60,7 +60,7 @@ class Instance(typing.NamedTuple):
     Attributes:
       tokens: as the model sees them, ``[CLS]`` A ``[SEP]`` B ``[SEP]`` or ``[CLS]`` A ``[SEP]``.
       boundary: number of tokens of segment 0: through the first ``[SEP]``.
-      positions: where tokens are hidden, ascending.
+      positions: where tokens are masked, ascending.
       labels: what stood there.
       is_random_next: 1 if B does not follow A, else 0.
     """
@@ -78,11 +78,11 @@ class Recipe:
 
     Attributes:
       max_seq_length: most tokens of an example, special tokens included.
-      max_predictions_per_seq: places for hidden tokens in a record.
+      max_predictions_per_seq: places for masked tokens in a record.
       short_seq_prob: share of the passes over a document that make shorter examples.
       single_segment: examples of one segment, without next-sentence pairs.
       words: how words are told: "" (not needed), "pieces" (## joins) or "spaces".
-      masking: what is hidden.
+      masking: what is masked.
       cls_id, sep_id: ids of ``[CLS]`` and ``[SEP]``.
     """
 
@@ -168,7 +168,7 @@ def one_pass(
       generator: where the last pass left it.
 
     Yields:
-      Instances; ``None`` for one in which nothing can be hidden.
+      Instances; ``None`` for one in which nothing can be masked.
     """
     make = _singles if recipe.single_segment else _pairs
     for index in range(len(documents)):

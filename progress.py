@@ -93,7 +93,8 @@ class Training:
     Args:
       first_step: step that the run starts from.
       last_step: step at which it ends.
-      log_steps: steps from line to line; the first step is always shown.
+      log_steps: steps from line to line; the first step is always shown, without a forecast: its
+        time is that of building the graph.
       events: where figures go besides the screen.
       quiet: show nothing (processes other than the chief).
     """
@@ -112,9 +113,6 @@ class Training:
         self._sums: dict[str, list[float]] = {}
         self._bar: tqdm.tqdm | None = None
         self._around_bar = contextlib.ExitStack()
-        if sys.stderr.isatty() and not quiet:
-            self._around_bar.enter_context(tqdm_logging.logging_redirect_tqdm())
-            self._bar = tqdm.tqdm(total=last_step, initial=first_step, unit="step", file=sys.stderr)
 
     def update(
         self,
@@ -161,15 +159,22 @@ class Training:
         self._sums = {}
         self._shown_step, self._shown_time = step, now
         if self._first:
-            # The first step contains the building of the graph: it must not spoil the forecast.
             self._first = False
             self._start_step, self._start_time = step, now
+            self._open_bar(step)
 
     def _left(self, step: int, now: float) -> str:
+        """The time left, for the end of a line; empty as long as there is no rate to go by."""
         done = step - self._start_step
-        if done <= 0:
-            return "?"
-        return duration((now - self._start_time) / done * (self._last_step - step))
+        if self._first or done <= 0:
+            return ""
+        seconds = (now - self._start_time) / done * (self._last_step - step)
+        return f" | {duration(seconds)} left"
+
+    def _open_bar(self, step: int) -> None:
+        if sys.stderr.isatty() and not self._quiet and step < self._last_step:
+            self._around_bar.enter_context(tqdm_logging.logging_redirect_tqdm())
+            self._bar = tqdm.tqdm(total=self._last_step, initial=step, unit="step", file=sys.stderr)
 
     def _print(
         self, step: int, values: Mapping[str, float], rates: Mapping[str, float], left: str
@@ -178,7 +183,7 @@ class Training:
         speeds = " ".join(
             f"{value:.1f} {name.replace('_per_second', '/s')}" for name, value in rates.items()
         )
-        line = f"step {step}/{self._last_step} {figures} | {speeds} | {left} left"
+        line = f"step {step}/{self._last_step} {figures} | {speeds}{left}"
         _log.info("%s", line)
         if self._bar is not None:
             self._bar.set_postfix_str(f"loss={values['loss']:.4g} {speeds.split()[0]} ex/s")
@@ -187,3 +192,38 @@ class Training:
         if self._bar is not None:
             self._bar.close()
         self._around_bar.close()
+
+
+class Pass:
+    """Progress of one pass over a data set: a line every so often while it lasts.
+
+    Args:
+      done: what happens to the examples, such as "evaluated".
+      total: number of examples.
+      seconds: from line to line.
+    """
+
+    def __init__(self, done: str, total: int, seconds: float = 10.0):
+        self._what = done
+        self._total = total
+        self._seconds = seconds
+        self._done = 0
+        self._started = self._shown = time.monotonic()
+
+    def add(self, examples: int) -> None:
+        """Counts examples, and shows how far it is when it is time."""
+        self._done = min(self._done + examples, self._total)
+        now = time.monotonic()
+        if now - self._shown < self._seconds:
+            return
+        self._shown = now
+        rate = self._done / (now - self._started)
+        left = duration((self._total - self._done) / rate)
+        _log.info(
+            "%s %d of %d, %.1f examples/s, %s left",
+            self._what,
+            self._done,
+            self._total,
+            rate,
+            left,
+        )

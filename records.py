@@ -45,20 +45,20 @@ def pretraining_features(max_seq_length: int, max_predictions_per_seq: int) -> t
 
     Args:
       max_seq_length: tokens of an example, padding included.
-      max_predictions_per_seq: places for hidden tokens, unused ones included.
+      max_predictions_per_seq: places for masked tokens, unused ones included.
 
     Returns:
       The features, in the order of the logs. Padding is 0 in all of them.
     """
     tokens = (max_seq_length, "max_seq_length")
-    hidden = (max_predictions_per_seq, "max_predictions_per_seq")
+    masked = (max_predictions_per_seq, "max_predictions_per_seq")
     return (
         Feature("input_ids", "int64", *tokens),
         Feature("input_mask", "int64", *tokens),
         Feature("segment_ids", "int64", *tokens),
-        Feature("masked_lm_positions", "int64", *hidden),
-        Feature("masked_lm_ids", "int64", *hidden),
-        Feature("masked_lm_weights", "float", *hidden),
+        Feature("masked_lm_positions", "int64", *masked),
+        Feature("masked_lm_ids", "int64", *masked),
+        Feature("masked_lm_weights", "float", *masked),
         Feature("next_sentence_labels", "int64", 1),
     )
 
@@ -146,12 +146,12 @@ def encode_example(features: Sequence[Feature], values: Mapping[str, Sequence]) 
 class RoundRobinWriter:
     """Writes record k to file k mod number of files; the files appear when all is written.
 
-    A context manager. Records go to hidden files beside the final ones, which are renamed at the
+    A context manager. Records go to temporary files beside the final ones, which are renamed at the
     end; an exception removes them, so a failed run leaves what stood there before.
     """
 
     def __init__(self, paths: Sequence[str]):
-        """Creates missing directories and opens the hidden files.
+        """Creates missing directories and opens the temporary files.
 
         Args:
           paths: the files; anything ``tf.io.gfile`` can write.
@@ -167,9 +167,9 @@ class RoundRobinWriter:
                 folder, name = os.path.split(path)
                 if folder:
                     self._gfile.makedirs(folder)
-                hidden = os.path.join(folder, f".{name}.{os.getpid()}.incomplete")
-                self._paths[hidden] = path
-                self._writers.append(tf.io.TFRecordWriter(hidden))
+                temporary = os.path.join(folder, f".{name}.{os.getpid()}.incomplete")
+                self._paths[temporary] = path
+                self._writers.append(tf.io.TFRecordWriter(temporary))
         except BaseException:
             self._discard()
             raise
@@ -189,17 +189,17 @@ class RoundRobinWriter:
         try:
             for writer in self._writers:
                 writer.close()
-            for hidden, path in self._paths.items():
-                self._gfile.rename(hidden, path, overwrite=True)
+            for temporary, path in self._paths.items():
+                self._gfile.rename(temporary, path, overwrite=True)
         except BaseException:
             self._discard()
             raise
 
     def _discard(self) -> None:
         self._writers.clear()  # closes them
-        for hidden in self._paths:
-            if self._gfile.exists(hidden):
-                self._gfile.remove(hidden)
+        for temporary in self._paths:
+            if self._gfile.exists(temporary):
+                self._gfile.remove(temporary)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -289,9 +289,13 @@ def _first_example(path: str) -> tf.train.Example:
     try:
         record = next(iter(tf.data.TFRecordDataset(path).take(1)), None)
     except tf.errors.DataLossError:
-        raise errors.UserError(f"{path}: not a TFRecord file, or cut off or damaged") from None
+        raise errors.UserError(
+            f"{path}: not a TFRecord file, or damaged, or not yet written whole"
+        ) from None
     if record is None:
-        raise errors.UserError(f"{path}: the file holds no records; make it anew")
+        raise errors.UserError(
+            f"{path}: the file holds no records; make it anew, or wait until it is written"
+        )
     try:
         return tf.train.Example.FromString(record.numpy())
     except message.DecodeError:

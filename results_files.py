@@ -22,7 +22,10 @@ def one_line(results: Mapping[str, float]) -> str:
 
 def shown(value: float) -> str:
     """A result as text: whole numbers as they are, others with the digits of a float32."""
-    return str(value) if isinstance(value, int) else str(np.float32(value))
+    if isinstance(value, int):
+        return str(value)
+    with np.errstate(over="ignore"):  # what a float32 cannot hold is shown as inf
+        return str(np.float32(value))
 
 
 def write_results(path: str, results: Mapping[str, float]) -> None:
@@ -31,8 +34,17 @@ def write_results(path: str, results: Mapping[str, float]) -> None:
     checkpoint_files.write_text(path, text)
 
 
-def write_run_description(directory: str, devices: Sequence[str], groups: Sequence[Any]) -> None:
-    """Writes run.json: resolved flags, versions and devices of the newest run."""
+def write_run_description(
+    directory: str, devices: Sequence[str], groups: Sequence[Any], config: str
+) -> None:
+    """Writes what the newest run was, and the config that belongs to the checkpoints.
+
+    Args:
+      directory: made where it is missing; gets run.json and bert_config.json.
+      devices: their names.
+      groups: the resolved flags.
+      config: text of the second file.
+    """
     flags = {key: value for group in groups for key, value in vars(group).items()}
     description = {
         "flags": flags,
@@ -42,5 +54,7 @@ def write_run_description(directory: str, devices: Sequence[str], groups: Sequen
         "devices": list(devices),
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }
+    tf.io.gfile.makedirs(directory)
     text = json.dumps(description, indent=2, sort_keys=True) + "\n"
     checkpoint_files.write_text(os.path.join(directory, "run.json"), text)
+    checkpoint_files.write_text(os.path.join(directory, "bert_config.json"), config)

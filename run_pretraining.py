@@ -5,7 +5,8 @@
 
 Training goes on from the newest checkpoint in --output_dir. SIGTERM or Ctrl-C saves and ends the
 run; the same command continues it. Evaluation counts each record of --eval_file (unset:
---input_file) once, up to --max_eval_steps batches, and writes eval_results.txt.
+--input_file) once, up to --max_eval_steps batches, and writes eval_results.txt, or
+eval_results-<step>.txt for a checkpoint that --eval_checkpoint names.
 """
 
 from __future__ import annotations
@@ -23,10 +24,8 @@ import options
 import outputs
 
 if TYPE_CHECKING:
-    import tensorflow as tf
-
-    import batching
     import modeling
+    import record_batches
     import training
 
 _log = logging.getLogger(__name__)
@@ -48,9 +47,10 @@ def pretrain(
     command_line.import_tensorflow()
     import tensorflow as tf
 
-    import checkpoints
     import devices
+    import evaluation
     import optimization
+    import results_files
     import training
     from tasks import pretraining
 
@@ -71,20 +71,19 @@ def pretrain(
         device=device,
         init_checkpoint=model.init_checkpoint,
         kind=f"--objective={data.objective}",
+        notes={"attention": "left_to_right" if data.objective == "ltr" else config.attention},
     )
     # All that can be wrong with checkpoints shows before the records are counted.
-    if run.eval_checkpoint not in ("", "all"):
-        checkpoints.resolve(run.eval_checkpoint, "--eval_checkpoint")
-    at_hand = ""  # the newest: after training, the weights are there
+    evaluation.check(run)
     if data.do_train:
         rate, warmup = optimizer.learning_rate, data.num_warmup_steps
         schedule = optimization.Schedule(rate, data.num_train_steps, warmup)
         parts = optimizer.gradient_accumulation_steps
         trainer.prepare_training(schedule, data.train_batch_size, parts)
     else:
-        at_hand = _checkpoints_to_evaluate(run)[0]
-        trainer.restore_for_evaluation(at_hand)
-    train_batches = files.training(run.random_seed) if data.do_train else None
+        trainer.use(evaluation.chosen(run)[0])
+    index = os.path.join(run.output_dir, "input_windows.json")
+    train_batches = files.training(run.random_seed, index) if data.do_train else None
     eval_batches = files.evaluation() if data.do_eval or run.eval_steps else None
 
     if trainer.is_chief:
@@ -92,18 +91,19 @@ def pretrain(
     if train_batches:
         if trainer.is_chief:
             groups = [data, model, optimizer, run, device]
-            _describe_run(trainer, strategy, run.output_dir, groups)
+            found = devices.describe(strategy)
+            used = trainer.task.model.bert.config.to_json_string()
+            results_files.write_run_description(run.output_dir, found, groups, used)
+            train_batches.write_index(index)
         if not trainer.train(train_batches, lambda: _results(trainer, eval_batches)):
             return
         if run.save_weights_only and trainer.is_chief:
             _log.info("weights without optimizer state: %s", trainer.save_weights())
     if data.do_eval and eval_batches:
-        for checkpoint in _checkpoints_to_evaluate(run):
-            if checkpoint != at_hand:
-                trainer.restore_for_evaluation(checkpoint)
-                at_hand = checkpoint
-            _report(trainer, _results(trainer, eval_batches), run)
-        if data.objective != "ltr":  # which predicts every token, not the hidden ones counted here
+        evaluation.evaluate_each(
+            trainer, run, lambda: {"eval_results": _results(trainer, eval_batches)}
+        )
+        if data.objective != "ltr":  # which predicts every token, not the masked ones counted here
             _report_baseline(trainer, eval_batches, config.vocab_size)
 
 
@@ -124,23 +124,14 @@ def _check_flags(
             f"--max_seq_length={data.max_seq_length}: the model has max_position_embeddings "
             f"{config.max_position_embeddings} ({model.bert_config_file})"
         )
+    if data.do_train and data.num_warmup_steps >= data.num_train_steps:
+        _log.warning(
+            "--num_warmup_steps=%d is not below --num_train_steps=%d: training ends before the "
+            "learning rate reaches its peak; a tenth of the steps is usual",
+            data.num_warmup_steps,
+            data.num_train_steps,
+        )
     return config
-
-
-def _describe_run(
-    trainer: training.Trainer,
-    strategy: tf.distribute.Strategy,
-    directory: str,
-    groups: list[Any],
-) -> None:
-    """Writes run.json, and the config that belongs to the checkpoints."""
-    import checkpoint_files
-    import devices
-    import results_files
-
-    results_files.write_run_description(directory, devices.describe(strategy), groups)
-    config = trainer.task.model.bert.config.to_json_string()
-    checkpoint_files.write_text(os.path.join(directory, "bert_config.json"), config)
 
 
 class _Files:
@@ -189,13 +180,14 @@ class _Files:
             records.check_first_record(path, self._features)
         return paths
 
-    def training(self, seed: int) -> batching.RecordBatches:
-        """Endless shuffled batches."""
-        batches = self._open(self._train_paths, self._data.train_batch_size, seed=seed)
+    def training(self, seed: int, index: str) -> record_batches.RecordBatches:
+        """Endless shuffled batches; ``index``: see RecordBatches."""
+        size = self._data.train_batch_size
+        batches = self._open(self._train_paths, size, seed=seed, index=index)
         _log.info("training on %d records of --input_file", batches.num_examples)
         return batches
 
-    def evaluation(self) -> batching.RecordBatches:
+    def evaluation(self) -> record_batches.RecordBatches:
         """Each record once, in order, up to --max_eval_steps batches."""
         batches = self._open(
             self._eval_paths,
@@ -207,10 +199,10 @@ class _Files:
         _log.info("evaluating on %d records of %s", batches.num_examples, flag)
         return batches
 
-    def _open(self, paths: list[str], batch_size: int, **more: Any) -> batching.RecordBatches:
-        import batching
+    def _open(self, paths: list[str], batch_size: int, **more: Any) -> record_batches.RecordBatches:
+        import record_batches
 
-        return batching.RecordBatches(
+        return record_batches.RecordBatches(
             paths,
             self._features,
             batch_size=batch_size,
@@ -220,41 +212,17 @@ class _Files:
         )
 
 
-def _checkpoints_to_evaluate(run: options.RunOptions) -> list[str]:
-    """What --eval_checkpoint names; the empty string is the newest there is."""
-    import checkpoints
-
-    if run.eval_checkpoint != "all":
-        return [run.eval_checkpoint]
-    found = checkpoints.listed(run.output_dir)
-    if not found:
-        raise errors.UserError(f"--eval_checkpoint=all: no checkpoint in {run.output_dir}")
-    return found
-
-
-def _results(trainer: training.Trainer, batches: batching.RecordBatches | None) -> dict[str, float]:
+def _results(
+    trainer: training.Trainer, batches: record_batches.RecordBatches | None
+) -> dict[str, float]:
     """Evaluates, and adds exp of the masked-LM loss (paper section 5.2)."""
     assert batches is not None
     results = trainer.evaluate(batches)
     return {**results, "perplexity": math.exp(min(results["masked_lm_loss"], 700.0))}
 
 
-def _report(trainer: training.Trainer, results: dict[str, float], run: options.RunOptions) -> None:
-    """Logs results and writes them to the output directory."""
-    import results_files
-
-    if not trainer.is_chief:
-        return
-    for key, value in sorted(results.items()):
-        _log.info("  %s = %s", key, results_files.shown(value))
-    step = f"-{results['global_step']}" if run.eval_checkpoint == "all" else ""
-    path = os.path.join(run.output_dir, f"eval_results{step}.txt")
-    results_files.write_results(path, results)
-    _log.info("wrote %s", path)
-
-
 def _report_baseline(
-    trainer: training.Trainer, batches: batching.RecordBatches, vocab_size: int
+    trainer: training.Trainer, batches: record_batches.RecordBatches, vocab_size: int
 ) -> None:
     """Logs what guessing by frequency achieves on the same records."""
     import tensorflow as tf

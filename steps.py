@@ -235,3 +235,30 @@ def make_evaluation(
         return strategy.reduce("SUM", strategy.run(on_replica, args=(next(iterator),)), axis=None)
 
     return evaluate
+
+
+def make_prediction(
+    outputs: Callable[[Batch], dict[str, tf.Tensor]], strategy: tf.distribute.Strategy, xla: bool
+) -> Callable[[Iterator], dict[str, tuple[tf.Tensor, ...]]]:
+    """The function from a distributed iterator to the outputs for its next batch.
+
+    Args:
+      outputs: from a batch to [B, ...] tensors by name.
+      strategy: its scope holds the variables.
+      xla: compile ``outputs``.
+
+    Returns:
+      A function that returns the tensors of each local replica, and raises
+      tf.errors.OutOfRangeError at the end.
+    """
+    compute = tf.function(outputs, jit_compile=True, autograph=False) if xla else outputs
+
+    def on_replica(batch: Batch) -> dict[str, tf.Tensor]:
+        return compute(batch)
+
+    @tf.function(autograph=False)
+    def predict(iterator: Iterator) -> dict[str, tuple[tf.Tensor, ...]]:
+        found = strategy.run(on_replica, args=(next(iterator),))
+        return {name: strategy.experimental_local_results(x) for name, x in found.items()}
+
+    return predict

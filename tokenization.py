@@ -21,6 +21,7 @@ from typing import Any
 import six
 
 import errors
+import options
 
 _log = logging.getLogger(__name__)
 
@@ -169,7 +170,7 @@ def validate_case_matches_checkpoint(do_lower_case: bool, init_checkpoint: str |
         released models are judged.
 
     Raises:
-      errors.UserError: the two contradict each other.
+      errors.FlagError: the two contradict each other.
     """
     for name in re.split(r"[/\\]", init_checkpoint or "")[-2:]:
         match = _RELEASED.fullmatch(name)
@@ -177,7 +178,7 @@ def validate_case_matches_checkpoint(do_lower_case: bool, init_checkpoint: str |
             continue
         right = match["kind"] in ("uncased", "multilingual", "chinese")
         if right != bool(do_lower_case):
-            raise errors.UserError(
+            raise errors.FlagError(
                 f"--do_lower_case={str(bool(do_lower_case)).lower()} does not fit "
                 f"--init_checkpoint={init_checkpoint}: {name} is "
                 f"{'an uncased' if right else 'a cased'} model; "
@@ -577,3 +578,15 @@ class FullTokenizer:
                 found.append((self.vocab[piece], starts[at], ends[at + length - 1]))
                 at += length
         return tuple(zip(*found, strict=True)) or ((), (), ())
+
+
+def create_tokenizer(text: options.TokenizerOptions) -> FullTokenizer:
+    """The tokenizer that the flags describe."""
+    protected = [token.strip() for token in text.protected_tokens.split(",")]
+    return FullTokenizer(
+        text.vocab_file,
+        text.do_lower_case,
+        strip_accents=text.strip_accents,
+        protected_tokens=[token for token in protected if token],
+        space_symbols=text.space_symbols,
+    )

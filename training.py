@@ -1,4 +1,4 @@
-"""The only loop: train, evaluate, resume, and the guards around them.
+"""The only loop: train, evaluate, predict, resume, and the guards around them.
 
 A ``Trainer`` knows nothing of what it trains. It takes a task (a model, its losses and metrics as
 sums and weights) and batches (a dataset for each input pipeline, from any position), and runs them
@@ -19,9 +19,8 @@ import math
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -34,6 +33,7 @@ import modeling
 import optimization
 import options
 import progress
+import record_batches
 import results_files
 import steps
 
@@ -46,11 +46,19 @@ _log = logging.getLogger(__name__)
 
 
 class Batches(Protocol):
-    """Where examples come from; see ``batching.RecordBatches`` for one."""
+    """Where examples come from; see ``batching`` and ``record_batches``."""
 
     batch_size: int
+    num_examples: int
 
     def dataset(self, context: tf.distribute.InputContext, start: int = 0) -> tf.data.Dataset: ...
+
+
+class Best(NamedTuple):
+    """How the best checkpoint is told: by which result, and whether a higher one is better."""
+
+    result: str = "loss"
+    higher: bool = False
 
 
 class Trainer:
@@ -64,6 +72,10 @@ class Trainer:
       init_checkpoint: weights to start from when the output directory has none; may be empty.
       kind: flag and value that say what is trained, such as "--objective=mlm"; saved with every
         checkpoint, and checked when one is used again.
+      notes: what else to save with every checkpoint, such as {"attention": "left_to_right"}.
+      length_flag: the flag that sets the last step, for messages.
+      fresh: scopes, such as "output_", that keep their random values whatever the initial
+        checkpoint holds.
     """
 
     def __init__(
@@ -75,8 +87,14 @@ class Trainer:
         device: options.DeviceOptions,
         init_checkpoint: str = "",
         kind: str = "",
+        notes: Mapping[str, str] | None = None,
+        length_flag: str = "--num_train_steps",
+        fresh: Sequence[str] = (),
     ):
         self._kind = kind
+        self._notes = dict(notes or {})
+        self._length_flag = length_flag
+        self._fresh = fresh
         self._strategy = strategy
         self._run = run
         self._init_checkpoint = init_checkpoint
@@ -98,9 +116,12 @@ class Trainer:
         self._schedule: optimization.Schedule | None = None
         self._train_step: steps.TrainStep | None = None
         self._evaluate_batch: Callable | None = None
+        self._predict_batch: dict[Callable, Callable] = {}
         self._half = device.precision == "float16"
         self._examples_seen = 0
         self._saved_step = -1
+        self._variables_listed = False
+        self._at_hand: str | None = None  # the checkpoint whose weights the model has
 
     @property
     def step(self) -> int:
@@ -130,6 +151,7 @@ class Trainer:
                 f"({replicas} devices x --gradient_accumulation_steps={accumulation})"
             )
         self._schedule = schedule
+        self._at_hand = ""  # from here on the newest weights
         self._train_step = steps.TrainStep(
             self.task,
             self._trained,
@@ -146,7 +168,9 @@ class Trainer:
         if newest:
             self._resume(newest, batch_size)
         elif self._init_checkpoint:
-            checkpoints.restore(self.variables, checkpoints.resolve(self._init_checkpoint))
+            wanted = _without(self.variables, self._fresh)
+            checkpoints.restore(wanted, checkpoints.resolve(self._init_checkpoint))
+            self._variables_listed = True
         else:
             _log.info("no --init_checkpoint: all weights are random")
 
@@ -204,16 +228,25 @@ class Trainer:
             )
         source = checkpoints.resolve(newest or self._init_checkpoint, flag)
         self._read_state(source.path)
-        report = checkpoints.restore(self.variables, source, what=flag)
+        report = checkpoints.restore(
+            self.variables, source, what=flag, each_variable=not self._variables_listed
+        )
+        self._variables_listed = True
         untrained = [name for name in report.missing if name in self._trained]
         if untrained:
             raise errors.UserError(
                 f"{flag}={source.path} lacks {', '.join(untrained[:3])}"
-                f"{' and more' if len(untrained) > 3 else ''}: that would be evaluating an "
-                "untrained head; train first (--do_train)"
+                f"{' and more' if len(untrained) > 3 else ''}: the results would be those of "
+                "an untrained head; train first (--do_train)"
             )
         step = source.read(["global_step"])["global_step"] if "global_step" in source.shapes else 0
         self._step.assign(int(step) if newest else 0)
+        self._at_hand = checkpoint
+
+    def use(self, checkpoint: str = "") -> None:
+        """``restore_for_evaluation``, unless these weights are at hand."""
+        if checkpoint != self._at_hand:
+            self.restore_for_evaluation(checkpoint)
 
     def _to_save(self) -> dict[str, tf.Variable]:
         slots = self._train_step.optimizer.slots() if self._train_step else {}
@@ -221,7 +254,8 @@ class Trainer:
 
     def _save(self, directory: str, keep: int, **more: float) -> str:
         """Writes everything that a resumed run needs, and ``more`` beside it."""
-        state = {"examples_seen": self._examples_seen, "kind": self._kind, **more}
+        state = {"examples_seen": self._examples_seen, "kind": self._kind, **self._notes}
+        state |= more
         scale = self._train_step.loss_scale if self._train_step else None
         if scale:
             state["loss_scale"] = float(scale.scale.numpy())
@@ -239,19 +273,23 @@ class Trainer:
         """Writes the weights without optimizer state to <output_dir>/weights/."""
         directory = os.path.join(self._run.output_dir, "weights")
         values = {**self.variables, "global_step": self._step}
-        return checkpoints.save(directory, self.step, values, keep=1, state={"kind": self._kind})
+        state = {"kind": self._kind, **self._notes}
+        return checkpoints.save(directory, self.step, values, keep=1, state=state)
 
     # ------------------------------------------------------------------ training
 
     def train(
-        self, batches: Batches, evaluate: Callable[[], Mapping[str, float]] | None = None
+        self,
+        batches: Batches,
+        evaluate: Callable[[], Mapping[str, float]] | None = None,
+        best: Best = Best(),  # noqa: B008 - immutable
     ) -> bool:
         """Trains up to the last step of the schedule; ``prepare_training`` comes first.
 
         Args:
           batches: an endless supply.
-          evaluate: called every --eval_steps; the checkpoint with the lowest "loss" is kept in
-            <output_dir>/best.
+          evaluate: called every --eval_steps.
+          best: which of the evaluated checkpoints is kept in <output_dir>/best.
 
         Returns:
           Whether the last step was reached; False after SIGTERM or SIGINT, with everything saved.
@@ -263,10 +301,11 @@ class Trainer:
         first, last = self.step, self._schedule.total_steps
         if first >= last:
             _log.warning(
-                "nothing to train: %s is at step %d and --num_train_steps is %d; raise it to go "
-                "on, or take a new --output_dir",
+                "nothing to train: %s is at step %d, and %s ends training at step %d; raise it to "
+                "go on, or take a new --output_dir",
                 self._run.output_dir,
                 first,
+                self._length_flag,
                 last,
             )
             return True
@@ -277,13 +316,15 @@ class Trainer:
                 stack.enter_context(_sole_writer(self._run.output_dir))
                 checkpoints.clean_leftovers(self._run.output_dir)
                 self._events.cut(first)
-            self._loop(batches, evaluate)
+            self._loop(batches, evaluate, best)
         if self.step < last:
             self._save_step()
             _log.info("stopped at step %d; the same command goes on from there", self.step)
         return self.step >= last
 
-    def _loop(self, batches: Batches, evaluate: Callable[[], Mapping[str, float]] | None) -> None:
+    def _loop(
+        self, batches: Batches, evaluate: Callable[[], Mapping[str, float]] | None, best: Best
+    ) -> None:
         """Steps until the last one, or until a signal."""
         assert self._schedule is not None
         first, last, start = self.step, self._schedule.total_steps, self._examples_seen
@@ -302,8 +343,8 @@ class Trainer:
             while self.step < last and not stop.is_set():
                 before = self.step
                 self._advance(iterator, batches.batch_size, shown)
-                if self.step > before:  # not after an overflow in float16
-                    self._after_steps(last, evaluate)
+                if self.step > before and self._after_steps(last, bool(evaluate)) and evaluate:
+                    self._keep_best(evaluate(), best)
 
     def _next_stop(self, last: int) -> int:
         """The next step at which the host has something to do."""
@@ -350,31 +391,32 @@ class Trainer:
         good = checkpoints.latest(self._run.output_dir)
         return errors.UserError(
             f"step {self.step + 1}: not finite (gradient norm {norm:g}; sums {parts}); the last "
-            f"good checkpoint is {good}. Lower --learning_rate or raise --num_warmup_steps, and "
+            f"good checkpoint is {good}. Lower --learning_rate or warm up longer, and "
             f"run again"
         )
 
-    def _after_steps(self, last: int, evaluate: Callable[[], Mapping[str, float]] | None) -> None:
-        """Saves and evaluates when it is time."""
+    def _after_steps(self, last: int, evaluates: bool) -> bool:
+        """Saves when it is time; whether it is time to evaluate."""
         step = self.step
         is_last = step >= last
         if is_last or step % self._run.save_checkpoints_steps == 0:
             self._save_step()
-        if evaluate and self._run.eval_steps and (is_last or step % self._run.eval_steps == 0):
-            self._keep_best(evaluate())
+        period = self._run.eval_steps
+        return evaluates and period > 0 and (is_last or step % period == 0)
 
-    def _keep_best(self, results: Mapping[str, float]) -> None:
+    def _keep_best(self, results: Mapping[str, float], best: Best) -> None:
         _log.info("step %d: %s", self.step, results_files.one_line(results))
         if not self.is_chief:
             return
         self._events.write(self.step, {f"eval_{name}": value for name, value in results.items()})
         directory = os.path.join(self._run.output_dir, "best")
-        best = checkpoints.latest(directory)
-        before = checkpoints.read_state(best).get("loss", math.inf) if best else math.inf
-        if not results["loss"] < before:  # nor when it is not a number
+        kept = checkpoints.latest(directory)
+        before = checkpoints.read_state(kept).get(best.result) if kept else None
+        value = results[best.result]
+        if before is not None and not (value > before if best.higher else value < before):
             return
-        prefix = self._save(directory, keep=1, loss=results["loss"])
-        _log.info("best loss so far, kept as %s", prefix)
+        prefix = self._save(directory, keep=1, **{best.result: value})
+        _log.info("best %s so far, kept as %s", best.result, prefix)
 
     # ------------------------------------------------------------------ evaluation
 
@@ -387,29 +429,66 @@ class Trainer:
         if self._evaluate_batch is None:
             self._evaluate_batch = steps.make_evaluation(self.task, self._strategy, self._xla)
         totals = np.zeros([2, len(self.task.metrics)])
-        started = reported = time.monotonic()
-        count = 0
-        data = iter(self._strategy.distribute_datasets_from_function(lambda c: batches.dataset(c)))
-        with _explained(), contextlib.suppress(tf.errors.OutOfRangeError):
-            while True:
-                totals += self._evaluate_batch(data).numpy()
-                count += 1
-                now = time.monotonic()
-                if now - reported > 10:
-                    reported = now
-                    rate = count * batches.batch_size / (now - started)
-                    _log.info("evaluated %d batches, %.1f examples/s", count, rate)
+        for sums in self._over("evaluated", batches, self._evaluate_batch):
+            totals += sums.numpy()
         means = {
             name: float(total / weight) if weight else 0.0
             for name, total, weight in zip(self.task.metrics, *totals, strict=True)
         }
         loss = sum(means[name] for name in self.task.loss_parts)
+        self.check_loss(loss)
+        return {"loss": loss, **means, "global_step": self.step}
+
+    def check_loss(self, loss: float) -> None:
+        """Refuses a loss that means nothing.
+
+        Raises:
+          errors.UserError: it is not finite.
+        """
         if not math.isfinite(loss):
             raise errors.UserError(
                 f"the loss at step {self.step} is {loss}: the weights are of no use; train again "
                 "from an older checkpoint with a lower --learning_rate"
             )
-        return {"loss": loss, **means, "global_step": self.step}
+
+    def predict(
+        self, batches: Batches, outputs: Callable[[steps.Batch], dict[str, tf.Tensor]]
+    ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+        """What the model says of each example of a finite supply of batches.
+
+        Args:
+          batches: with the feature ``batching.INDEX``.
+          outputs: from a batch to [B, ...] tensors by name; runs on the devices.
+
+        Yields:
+          int32 [b], indices of examples; and [b, ...] arrays by name. ``batching.in_order`` joins
+          them.
+        """
+
+        def indexed(batch: steps.Batch) -> dict[str, tf.Tensor]:
+            return {batching.INDEX: batch[batching.INDEX], **outputs(batch)}
+
+        if outputs not in self._predict_batch:
+            made = steps.make_prediction(indexed, self._strategy, self._xla)
+            self._predict_batch[outputs] = made
+        for found in self._over("predicted", batches, self._predict_batch[outputs]):
+            arrays = {n: np.concatenate([x.numpy() for x in parts]) for n, parts in found.items()}
+            rows = arrays.pop(batching.INDEX)
+            real = rows >= 0
+            yield rows[real], {name: x[real] for name, x in arrays.items()}
+
+    def _over(self, done: str, batches: Batches, run: Callable[[Iterator], Any]) -> Iterator[Any]:
+        """Runs a function on each of a finite supply of batches, and tells how far it is."""
+        shown = progress.Pass(done, batches.num_examples)
+        data = iter(self._strategy.distribute_datasets_from_function(lambda c: batches.dataset(c)))
+        while True:
+            try:
+                with _explained():
+                    found = run(data)
+            except tf.errors.OutOfRangeError:
+                return
+            shown.add(batches.batch_size)
+            yield found
 
 
 def _without(variables: Mapping[str, tf.Variable], scopes: Sequence[str]) -> dict[str, tf.Variable]:
@@ -454,7 +533,7 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
-        reason = batching.explain(error)
+        reason = record_batches.explain(error)
         if reason is None:
             raise
         raise reason from None

@@ -53,7 +53,7 @@ def _likely_flag(name: str, there: tuple[int, ...], here: tuple[int, ...]) -> st
     rows_only = len(there) == len(here) and there[1:] == here[1:]
     inner = re.search(r"/intermediate/dense/|/layer_\d+/output/dense/kernel$", name)
     if name == "cls/predictions/output_bias" or (name == _LANDMARK and rows_only):
-        return "--vocab_file, and vocab_size in --bert_config_file"
+        return "vocab_size in --bert_config_file: the checkpoint has another vocabulary"
     if name in ("output_weights", "output_bias") and rows_only:
         return "the number of labels: the checkpoint was fine-tuned for another task"
     if name == "bert/embeddings/position_embeddings" and rows_only:

@@ -47,12 +47,12 @@ def write_batches(patterns: str, path: str, count: int) -> None:
     import numpy as np
     import tensorflow as tf
 
-    import batching
     import inputs
+    import record_batches
     import records
 
     features = records.pretraining_features(LENGTH, PREDICTIONS)
-    batches = batching.RecordBatches(
+    batches = record_batches.RecordBatches(
         inputs.expand("records", patterns),
         features,
         batch_size=BATCH,
@@ -81,10 +81,10 @@ def ours(path: str) -> None:
     import numpy as np
     import tensorflow as tf
 
-    import batching
     import checkpoints
     import modeling
     import optimization
+    import record_batches
     import steps
     from tasks import pretraining
 
@@ -105,7 +105,7 @@ def ours(path: str) -> None:
         xla=False,
     )
     dataset = tf.data.Dataset.from_tensor_slices({name: data[name] for name in data.files})
-    iterator = iter(dataset.map(batching.trim).repeat().prefetch(2))
+    iterator = iter(dataset.map(record_batches.trim).repeat().prefetch(2))
     one = tf.constant(1)
 
     def step(index: int) -> float:

@@ -170,7 +170,7 @@ def frequency_baseline(dataset: tf.data.Dataset, vocab_size: int) -> dict[str, f
       vocab_size: V.
 
     Returns:
-      masked_lm_loss: entropy of the hidden tokens in nats, which no model that ignores the context
+      masked_lm_loss: entropy of the masked tokens in nats, which no model that ignores the context
         can go below; masked_lm_accuracy: share of the commonest; next_sentence_accuracy: share of
         the commoner answer.
     """

@@ -108,7 +108,7 @@ def digest(rows: list[dict]) -> str:
 
 
 def segments(row: dict) -> tuple[list[int], list[int]]:
-    """The two segments with the hidden tokens put back."""
+    """The two segments with the masked tokens put back."""
     ids = list(row["input_ids"])
     for at, label, weight in zip(
         row["masked_lm_positions"], row["masked_lm_ids"], row["masked_lm_weights"], strict=True
@@ -138,11 +138,11 @@ def check(row: dict, length: int, predictions: int, single: bool = False) -> Non
     assert ids[boundary - 1] == CHARACTERS.index("[SEP]")
     assert single == (boundary == real)
     weights = row["masked_lm_weights"]
-    hidden = int(sum(weights))
-    assert weights == [1.0] * hidden + [0.0] * (predictions - hidden)
-    positions = row["masked_lm_positions"][:hidden]
-    assert positions == sorted(set(positions)) and hidden >= 1
-    assert not any(row["masked_lm_positions"][hidden:]) and not any(row["masked_lm_ids"][hidden:])
+    masked = int(sum(weights))
+    assert weights == [1.0] * masked + [0.0] * (predictions - masked)
+    positions = row["masked_lm_positions"][:masked]
+    assert positions == sorted(set(positions)) and masked >= 1
+    assert not any(row["masked_lm_positions"][masked:]) and not any(row["masked_lm_ids"][masked:])
     assert not {0, boundary - 1, real - 1} & set(positions) and positions[-1] < real
     assert row["next_sentence_labels"] in ([0], [1])
 

@@ -1,191 +1,130 @@
-"""The order of the records, and the batches made of them."""
+"""Examples in memory: the order of an epoch, padding, and the way back into order."""
 
 from __future__ import annotations
 
-import collections
+import itertools
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import batching
-import errors
-import records
+import ragged
 
-FEATURES = records.pretraining_features(8, 2)
-
-
-def _write(path, numbers, length=None):
-    """Record k has input_ids k, k, ... and a mask of 1 + k % 8 tokens."""
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for k in numbers:
-            real = length or 1 + k % 8
-            values = {
-                "input_ids": [k] * real,
-                "input_mask": [1] * real,
-                "segment_ids": [0] * real,
-                "masked_lm_positions": [0],
-                "masked_lm_ids": [k],
-                "masked_lm_weights": [1.0],
-                "next_sentence_labels": [k % 2],
-            }
-            writer.write(records.encode_example(FEATURES, values))
-    return str(path)
+COUNT = 23
+LENGTHS = [1 + (7 * k) % 11 for k in range(COUNT)]
 
 
-@pytest.fixture
-def files(tmp_path):
-    return [_write(tmp_path / "a", range(0, 50)), _write(tmp_path / "b", range(50, 73))]
+def _batches(size, seed, **more):
+    """Example k has tokens 100 k + 1, 100 k + 2, ... and the label k."""
+    tokens = ragged.from_rows([[100 * k + i + 1 for i in range(n)] for k, n in enumerate(LENGTHS)])
+    labels = np.arange(COUNT, dtype=np.int32)
+    features = {"input_ids": tokens, "label_ids": labels}
+    return batching.FeatureBatches(features, batch_size=size, seed=seed, **more)
 
 
-@pytest.fixture
-def small_windows(monkeypatch):
-    """Windows of 7 records in groups of 3, so that 73 records make many."""
-    monkeypatch.setattr(batching, "GROUP", 3)
-    return lambda files: [w for path in files for w in batching.find_windows(path, 7)]
+def _context(pipelines=1, pipeline=0, replicas=1):
+    return tf.distribute.InputContext(pipelines, pipeline, replicas)
 
 
-def _number(record: bytes) -> int:
-    return tf.train.Example.FromString(record).features.feature["masked_lm_ids"].int64_list.value[0]
+def _take(batches, count=None, start=0, context=None):
+    found = batches.dataset(context or _context(), start).as_numpy_iterator()
+    return list(itertools.islice(found, count))
 
 
-def _take(stream, count):
-    return [_number(next(stream)) for _ in range(count)]
+def _examples(batches):
+    return [int(k) for batch in batches for k in batch["example_index"] if k >= 0]
 
 
-def test_windows_cover_each_record_once(files, small_windows):
-    windows = small_windows(files)
-    assert [w.records for w in windows] == [7] * 7 + [1] + [7] * 3 + [2]
-    assert [_number(r) for r in batching.in_order(windows)] == list(range(73))
+@pytest.mark.parametrize("size", [1, 4, 8, 23, 100])
+def test_a_pass_has_each_example_once_with_its_own_tokens(size):
+    batches = _take(_batches(size, None))
+    assert sorted(_examples(batches)) == list(range(COUNT))
+    assert all(len(batch["input_ids"]) == size for batch in batches)
+    for batch in batches:
+        for row, k in enumerate(batch["example_index"]):
+            length = LENGTHS[k] if k >= 0 else 0
+            wanted = [100 * k + i + 1 for i in range(length)]
+            assert batch["input_ids"][row, :length].tolist() == wanted
+            assert not batch["input_ids"][row, length:].any()
+            assert batch["input_mask"][row].tolist() == [
+                int(i < length) for i in range(batch["input_mask"].shape[1])
+            ]
+            assert batch["label_ids"][row] == max(k, 0)
+            assert batch["example_weights"][row] == (k >= 0)
 
 
-def test_every_epoch_has_every_record_once_in_another_order(files, small_windows):
-    stream = batching.shuffled(small_windows(files), seed=1)
-    epochs = [_take(stream, 73) for _ in range(3)]
-    for epoch in epochs:
-        assert sorted(epoch) == list(range(73))
-    assert epochs[0] != epochs[1] != epochs[2]
-    assert epochs[0] == _take(batching.shuffled(small_windows(files), seed=1), 73)
-    assert epochs[0] != _take(batching.shuffled(small_windows(files), seed=2), 73)
+def test_a_pass_goes_from_the_longest_to_the_shortest_and_pads_no_more_than_needed():
+    batches = _take(_batches(4, None))
+    lengths = [LENGTHS[k] for k in _examples(batches)]
+    assert lengths == sorted(LENGTHS, reverse=True)
+    widths = [batch["input_ids"].shape[1] for batch in batches]
+    assert widths == [max(LENGTHS[k] for k in _examples([batch])) for batch in batches]
 
 
-def test_sorted_records_are_mixed_over_the_whole_file(files, small_windows):
-    epochs = [_take(batching.shuffled(small_windows(files), seed), 73) for seed in range(200)]
-    # The first record comes from everywhere: each third of the data about as often.
-    thirds = collections.Counter(epoch[0] * 3 // 73 for epoch in epochs)
-    assert min(thirds.values()) > 40
-    # Neighbours in the file are apart: a shuffle in windows alone would keep them near.
-    distance = np.abs(np.diff([np.argsort(epoch) for epoch in epochs], axis=1)).mean()
-    assert distance > 8
+def test_every_epoch_has_every_example_once_in_another_order():
+    found = _examples(_take(_batches(1, seed=3), 3 * COUNT))
+    epochs = [found[i * COUNT : (i + 1) * COUNT] for i in range(3)]
+    for number, epoch in enumerate(epochs):
+        assert sorted(epoch) == list(range(COUNT))
+        assert epoch == batching.permutation(COUNT, 3, number).tolist()
+    assert epochs[0] != epochs[1] != epochs[2] != list(range(COUNT))
 
 
-@pytest.mark.parametrize("start", [0, 1, 20, 21, 22, 72, 73, 74, 200])
-def test_a_stream_can_begin_anywhere(files, small_windows, start):
-    windows = small_windows(files)
-    whole = _take(batching.shuffled(windows, seed=5), start + 30)
-    assert _take(batching.shuffled(windows, seed=5, start=start), 30) == whole[start:]
+@pytest.mark.parametrize("size", [4, 23, 60])
+def test_batches_go_over_the_end_of_an_epoch_and_start_anywhere(size):
+    whole = _take(_batches(size, seed=5), 6)
+    order = np.concatenate([batching.permutation(COUNT, 5, epoch) for epoch in range(20)])
+    for number, batch in enumerate(whole):
+        wanted = order[number * size : (number + 1) * size]
+        assert sorted(batch["example_index"].tolist()) == sorted(wanted.tolist())
+    later = _take(_batches(size, seed=5), 3, start=3 * size)
+    for one, other in zip(whole[3:], later, strict=True):
+        assert one.keys() == other.keys()
+        for name in one:
+            np.testing.assert_array_equal(one[name], other[name])
 
 
-def _batches(files, replicas=1, pipelines=1, pipeline=0, start=0, **options):
-    made = batching.RecordBatches(files, FEATURES, **options)
-    context = tf.distribute.InputContext(pipelines, pipeline, replicas)
-    return made, made.dataset(context, start)
-
-
-def test_training_batches_are_endless_and_trimmed_to_the_longest(files):
-    made, dataset = _batches(files, batch_size=10, seed=3)
-    assert made.num_examples == 73
-    seen = []
-    for batch in dataset.take(20):
-        longest = int(tf.reduce_max(tf.reduce_sum(batch["input_mask"], 1)))
-        for name in ("input_ids", "input_mask", "segment_ids"):
-            assert batch[name].shape == (10, longest)
-        assert batch["masked_lm_ids"].shape == (10, 2)
-        assert (batch["example_weights"].numpy() == 1).all()
-        seen += batch["masked_lm_ids"].numpy()[:, 0].tolist()
-    assert sorted(seen[:73]) == list(range(73))
-    assert sorted(seen[73:146]) == list(range(73))
-
-
-def test_static_batches_keep_the_full_length(files):
-    _, dataset = _batches(files, batch_size=4, seed=3, static_shapes=True)
-    assert dataset.element_spec["input_ids"].shape == (4, 8)
-    assert {tuple(batch["input_ids"].shape) for batch in dataset.take(5)} == {(4, 8)}
-
-
-def test_evaluation_counts_each_record_once_and_fills_up_with_weight_zero(files):
-    _, dataset = _batches(files, batch_size=32, seed=None, max_batches=100)
-    batches = list(dataset)
-    assert [int(tf.reduce_sum(b["example_weights"])) for b in batches] == [32, 32, 9]
-    ids = np.concatenate([b["masked_lm_ids"].numpy()[:, 0] for b in batches])
-    weights = np.concatenate([b["example_weights"].numpy() for b in batches])
-    assert ids[weights == 1].tolist() == list(range(73))
-    last = batches[-1]
-    assert last["input_ids"].shape[0] == 32
-    assert not last["masked_lm_weights"].numpy()[9:].any()
-    _, dataset = _batches(files, batch_size=32, seed=None, max_batches=2)
-    assert len(list(dataset)) == 2
-
-
-def test_replicas_and_workers_share_the_same_global_batch(files):
-    options = {"batch_size": 12, "seed": 9, "static_shapes": True}
-    whole = [b["masked_lm_ids"].numpy()[:, 0] for b in _batches(files, **options)[1].take(3)]
-    mirrored = [
-        b["masked_lm_ids"].numpy()[:, 0] for b in _batches(files, replicas=3, **options)[1].take(9)
+@pytest.mark.parametrize("seed", [None, 7])
+@pytest.mark.parametrize("pipelines", [1, 2])
+def test_replicas_divide_each_global_batch(seed, pipelines):
+    alone = _take(_batches(8, seed), 3)
+    parts = [
+        _take(_batches(8, seed), 3 * 2 // pipelines, context=_context(pipelines, pipeline, 2))
+        for pipeline in range(pipelines)
     ]
-    np.testing.assert_array_equal(np.concatenate(mirrored), np.concatenate(whole))
-    workers = [
-        [
-            b["masked_lm_ids"].numpy()[:, 0]
-            for b in _batches(files, 4, pipelines=2, pipeline=worker, **options)[1].take(6)
-        ]
-        for worker in range(2)
+    for number, batch in enumerate(alone):
+        # A pipeline hands out the batches of its replicas one after the other.
+        of_batch = (
+            parts[0][2 * number : 2 * number + 2] if pipelines == 1 else [p[number] for p in parts]
+        )
+        assert all(len(part["input_ids"]) == 4 for part in of_batch)
+        assert {part["input_ids"].shape[1] for part in of_batch} == {batch["input_ids"].shape[1]}
+        assert sorted(_examples(of_batch)) == sorted(_examples([batch]))
+
+
+def test_static_lengths():
+    assert batching.static_lengths(128) == (32, 64, 128)
+    assert batching.static_lengths(384) == (32, 64, 128, 256, 384)
+    assert batching.static_lengths(20) == (20,)
+    widths = {b["input_ids"].shape[1] for b in _take(_batches(4, None, lengths=(4, 8, 16)))}
+    assert widths == {4, 8, 16}
+    (spec,) = {
+        tuple(_batches(4, None, lengths=(16,)).dataset(_context()).element_spec["input_ids"].shape)
+    }
+    assert spec == (4, 16)
+
+
+def test_results_in_order():
+    parts = [
+        (np.array([k for k in _examples([batch])]), {"x": np.array(_examples([batch])) * 2.0})
+        for batch in _take(_batches(4, None))
     ]
-    for step in range(3):
-        slices = [part for worker in workers for part in worker[2 * step : 2 * step + 2]]
-        np.testing.assert_array_equal(np.concatenate(slices), whole[step])
+    np.testing.assert_array_equal(batching.in_order(parts, COUNT)["x"], 2.0 * np.arange(COUNT))
+    with pytest.raises(ValueError, match="no result for example"):
+        batching.in_order(parts[1:], COUNT)
 
 
-def test_short_last_batch_of_several_replicas(files):
-    _, dataset = _batches(files, replicas=4, batch_size=40, seed=None)
-    batches = list(dataset)
-    assert [int(tf.reduce_sum(b["example_weights"])) for b in batches] == [10] * 7 + [3]
-    assert {b["input_ids"].shape[0] for b in batches} == {10}
-
-
-def test_replicas_that_do_not_divide_the_batch_lose_no_record(files):
-    _, dataset = _batches(files, replicas=3, batch_size=8, seed=None)
-    batches = list(dataset)
-    ids = np.concatenate([b["masked_lm_ids"].numpy()[:, 0] for b in batches])
-    weights = np.concatenate([b["example_weights"].numpy() for b in batches])
-    assert ids[weights == 1].tolist() == list(range(73))
-    assert {b["input_ids"].shape[0] for b in batches} == {3}
-
-
-def test_values_beyond_the_limits_are_named(files):
-    _, dataset = _batches(files, batch_size=73, seed=None, limits={"input_ids": (70, "vocab_size")})
-    with pytest.raises(tf.errors.InvalidArgumentError) as raised:
-        list(dataset)
-    message = str(batching.explain(raised.value))
-    assert message.startswith(
-        "the records do not fit the model: input_ids from 0 to 72 vocab_size is 70;"
-    )
-    assert batching.explain(tf.errors.InvalidArgumentError(None, None, "another")) is None
-
-
-def test_broken_files_are_named(tmp_path):
-    _write(tmp_path / "whole", range(5))
-    data = (tmp_path / "whole").read_bytes()
-    cut = tmp_path / "cut"
-    for size in (len(data) - 1, len(data) - 20, 4):
-        cut.write_bytes(data[:size])
-        with pytest.raises(errors.UserError, match="cut: breaks off inside a record"):
-            batching.find_windows(str(cut))
-    flipped = bytearray(data)
-    flipped[len(data) // 2] ^= 1
-    cut.write_bytes(flipped)
-    with pytest.raises(errors.UserError, match="cut: corrupt record"):
-        batching.read_window(batching.find_windows(str(cut))[0])
-    cut.write_bytes(b"")
-    with pytest.raises(errors.UserError, match="no records"):
-        batching.RecordBatches([str(cut)], FEATURES, batch_size=1, seed=1)
+def test_no_examples():
+    with pytest.raises(ValueError, match="without examples"):
+        batching.FeatureBatches({"input_ids": ragged.from_rows([])}, batch_size=1, seed=None)

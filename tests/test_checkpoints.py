@@ -528,6 +528,17 @@ def test_a_prefix_wins_over_a_directory_of_its_name(tmp_path):
     assert checkpoints.resolve(str(prefix)).path == str(prefix)
 
 
+def test_the_listing_stands_for_the_newest_checkpoint(tmp_path, monkeypatch):
+    for step in (3, 8):
+        checkpoints.save(str(tmp_path), step, weights(step))
+    assert checkpoints.resolve(f"{tmp_path}/checkpoint").path == f"{tmp_path}/model.ckpt-8"
+    monkeypatch.chdir(tmp_path)
+    assert checkpoints.resolve("checkpoint").read(["global_step"])["global_step"] == 8
+    (tmp_path / "checkpoint").write_text("nonsense\n")
+    message = error(checkpoints.resolve, f"{tmp_path}/checkpoint")
+    assert message.startswith(f"--init_checkpoint={tmp_path}/checkpoint: ") and "damaged" in message
+
+
 def test_nothing_there(tmp_path):
     prefix = release(tmp_path)
     message = error(checkpoints.resolve, f"{tmp_path}/bert-model.ckpt")
@@ -650,6 +661,10 @@ def test_restore_reports(tmp_path, caplog):
         "missing (random) 1 (output_weights), ignored 10 (cls/squad/output_bias)"
     )
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    caplog.clear()
+    with caplog.at_level(logging.INFO):
+        checkpoints.restore(made, checkpoints.resolve(str(tmp_path)), each_variable=False)
+    assert [record.getMessage() for record in caplog.records] == lines[-1:]
 
 
 def test_slots_and_step_are_read_when_asked_for(tmp_path):
@@ -664,7 +679,7 @@ def test_slots_and_step_are_read_when_asked_for(tmp_path):
 @pytest.mark.parametrize(
     ("name", "shape", "flag"),
     [
-        ("bert/embeddings/word_embeddings", (12, 4), "--vocab_file"),
+        ("bert/embeddings/word_embeddings", (12, 4), "vocab_size in --bert_config_file"),
         ("bert/embeddings/word_embeddings", (11, 5), "hidden_size in --bert_config_file"),
         ("bert/encoder/layer_0/output/dense/kernel", (7, 4), "intermediate_size"),
         ("output_bias", (2,), "number of labels"),
@@ -690,7 +705,7 @@ def test_more_shape_flags(tmp_path):
     sizes = {
         "bert/embeddings/position_embeddings": ((512, 4), (128, 4), "max_position_embeddings"),
         "bert/embeddings/token_type_embeddings": ((2, 4), (3, 4), "type_vocab_size"),
-        "cls/predictions/output_bias": ((11,), (12,), "--vocab_file"),
+        "cls/predictions/output_bias": ((11,), (12,), "vocab_size in --bert_config_file"),
     }
     for name, (there, here, flag) in sizes.items():
         tensors = {name: np.zeros(there, "f4"), "bert/x": np.zeros(1, "f4")}
@@ -715,8 +730,8 @@ def test_a_checkpoint_of_something_else(tmp_path):
         assert "none of the model's 3 bert/ variables" in message and hint in message
         assert message.startswith(f"--init_checkpoint={tmp_path}/model.ckpt-1: ")
         np.testing.assert_array_equal(made["output_bias"], np.zeros(3))
-    report = checkpoints.restore(made, found, encoder_required=False)
-    assert report.loaded == ("output_bias",)
+    head = {"output_bias": made["output_bias"]}
+    assert checkpoints.restore(head, found).loaded == ("output_bias",)
     np.testing.assert_array_equal(made["output_bias"], np.ones(3))  # float64 in the file
 
 

@@ -92,9 +92,14 @@ def test_a_corpus_that_is_too_small_gives_a_warning(tmp_path, caplog):
     assert run(*flags) == 0
     vocab = read(output)
     assert f"the text gives {len(vocab)} entries, --vocab_size=100" in caplog.text
+    assert caplog.messages[-1].endswith("give more text or --min_count=1")
     assert {"tea", "pot"} <= set(vocab) and "once" not in vocab
     assert run(*flags, "--min_count=1") == 0
     assert "once" in read(output)
+    assert caplog.messages[-1].endswith("give more text")
+    (tmp_path / "a.txt").write_text("tea tea pot pot t\n")  # the rare word is an entry already
+    assert run(*flags) == 0
+    assert caplog.messages[-1].endswith("give more text")
 
 
 def test_case_accents_and_unused_tokens(tmp_path):

@@ -122,7 +122,7 @@ def test_replacements_come_from_the_whole_vocabulary():
     assert within(sum(drawn[token] for token in range(5)), drawn.total(), 5 / 85)
 
 
-def test_control_tokens_inside_the_text_are_never_hidden():
+def test_control_tokens_inside_the_text_are_never_masked():
     tokens = [CLS, 50, MASK, SEP, 0, CLS, 60, SEP, 70, SEP]
     seen = set()
     for seed in range(200):
@@ -172,7 +172,7 @@ def test_a_word_longer_than_the_quota_leaves_nothing_to_hide():
 
 
 def two_piece_words(one_decision: bool) -> tuple[int, int]:
-    """Number of hidden words, and of those whose pieces were treated differently."""
+    """Number of masked words, and of those whose pieces were treated differently."""
     tokens = [CLS, *range(10, 130), SEP]
     joins = b"\0" + b"\0\1" * 60 + b"\0"
     generator = random.Random(4)

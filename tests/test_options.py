@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import subprocess
 import sys
 
 import pytest
+import tensorflow as tf
 
 import command_line
 import errors
@@ -85,6 +87,19 @@ def test_values_after_a_space_and_flag_files(tmp_path):
     assert (flat["num_train_steps"], flat["train_batch_size"]) == (7, 16)
 
 
+def test_a_flag_file_that_cannot_be_read(tmp_path):
+    missing = tmp_path / "missing"
+    with pytest.raises(errors.FlagError) as raised:
+        command_line.parse([*NEEDED, f"--flagfile={missing}"], GROUPS)
+    expected = (
+        f"--flagfile={missing}: No such file or directory; expected a file with a flag a line"
+    )
+    assert str(raised.value) == expected
+    (tmp_path / "latin").write_bytes("--output_dir=café".encode("latin-1"))
+    with pytest.raises(errors.FlagError, match="--flagfile: the file is not UTF-8 text"):
+        command_line.parse([*NEEDED, f"--flagfile={tmp_path / 'latin'}"], GROUPS)
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
@@ -101,7 +116,7 @@ def test_values_after_a_space_and_flag_files(tmp_path):
         ([*NEEDED, "--do_eval=maybe"], "--do_eval=maybe: expected true or false"),
         ([*NEEDED, "--do_eval", "true"], "unexpected argument 'true'"),
         ([*NEEDED, "--precision=int8"], "--precision=int8: expected one of float32, bfloat16"),
-        ([*NEEDED, "--flagfile=/nowhere"], "/nowhere"),
+        ([*NEEDED, "--flagfile=/"], "--flagfile=/: Is a directory"),
         (NEEDED[:3], "nothing to do: give --do_train, --do_eval or both"),
     ],
 )
@@ -141,6 +156,10 @@ def test_exit_status_and_one_line(capsys):
     assert status == 1 and "bad data" in line
     status, line = fails_with(FileNotFoundError(2, "No such file", "x.txt"))
     assert status == 1 and "x.txt: No such file" in line
+    full = "{{node a}} b.txt; No space left on device\nFailed to flush\n"
+    status, line = fails_with(tf.errors.ResourceExhaustedError(None, None, full))
+    expected = "the disk is full: b.txt; No space left on device; make room and run again\n"
+    assert status == 1 and line.endswith(expected)
     assert fails_with(KeyboardInterrupt())[0] == 130
     assert _run(lambda *_: None, *NEEDED) == 0
     with pytest.raises(ZeroDivisionError):  # a bug keeps its traceback
@@ -151,6 +170,18 @@ def test_exit_status_and_one_line(capsys):
             raise errors.UserError("bad data")
 
         _run(work, *NEEDED, "--debug")
+
+
+def test_tensorflow_talks_of_its_devices_only_where_its_logger_was_set_to():
+    logger = logging.getLogger("tensorflow")
+    before = logger.level
+    try:
+        for level, wanted in ((logging.NOTSET, logging.WARNING), (logging.DEBUG, logging.DEBUG)):
+            logger.setLevel(level)
+            assert _run(lambda *_: None, *NEEDED) == 0
+            assert logger.level == wanted
+    finally:
+        logger.setLevel(before)
 
 
 def test_help_lists_every_flag(capsys):

@@ -57,10 +57,21 @@ def test_lines_rates_and_forecast(tmp_path, clock, caplog):
     # Steps 12 to 15: mean loss 13.5, 4 steps in 8 seconds, 15 steps of 2 seconds left.
     assert "loss=13.5" in lines[1] and "masked_lm_accuracy=0.25" in lines[1]
     assert "16.0 examples/s 160.0 tokens/s | 30s left" in lines[1]
+    assert lines[0].endswith("tokens/s")  # the first step says nothing about the others
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [11, 15, 20, 25, 30]
     assert rows[1]["loss"] == 13.5 and rows[1]["learning_rate"] == 0.5
     assert rows[1]["examples_per_second"] == 16.0
+
+
+def test_a_terminal_gets_a_bar_once_the_first_step_is_done(monkeypatch, capsys):
+    monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: True)
+    shown = progress.Training(10, 30, log_steps=5, events=progress.Events(None))
+    assert capsys.readouterr().err == ""
+    for step in (11, 12):
+        shown.update(step, {"loss": (1.0, 1.0)}, {"examples": 8.0}, 0.5, ("loss",))
+    shown.close()
+    assert "12/30" in capsys.readouterr().err
 
 
 def test_events_are_read_back_as_scalars(tmp_path):

@@ -242,7 +242,7 @@ def test_damaged_files_are_named(tmp_path):
     for name, content in damaged.items():
         path = tmp_path / name
         path.write_bytes(content)
-        with pytest.raises(errors.UserError, match=f"{name}: not a TFRecord file, or cut off"):
+        with pytest.raises(errors.UserError, match=f"{name}: not a TFRecord file, or damaged"):
             records.check_first_record(str(path), FEATURES)
 
 

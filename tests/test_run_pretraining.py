@@ -93,9 +93,22 @@ def test_train_and_evaluate(folder, tmp_path):
     assert float(again["loss"]) == pytest.approx(float(results["loss"]), abs=1e-5)
     assert _main(*flags, "--eval_checkpoint=all") == 0
     assert (tmp_path / "eval_results-5.txt").read_text() == before
+    # eval_results.txt stays that of the newest checkpoint.
+    newest = (tmp_path / "eval_results.txt").read_text()
+    (tmp_path / "eval_results-5.txt").unlink()
     assert _main(*flags, f"--eval_checkpoint={tmp_path / 'weights'}") == 0
-    assert (tmp_path / "eval_results.txt").read_text() == before
+    assert (tmp_path / "eval_results-5.txt").read_text() == before
+    assert _main(*flags, f"--eval_checkpoint={tmp_path / 'model.ckpt-0'}") == 0
+    assert (tmp_path / "eval_results.txt").read_text() == newest
     assert _results(tmp_path / "eval_results-0.txt")["global_step"] == "0"
+
+
+@pytest.mark.parametrize("warmup, warns", [(2, False), (3, True), (4, True)])
+def test_a_warmup_as_long_as_the_run_is_warned_about(folder, tmp_path, caplog, warmup, warns):
+    flags = _flags(folder, tmp_path, "--do_train", "--num_train_steps=3")
+    assert _main(*flags, f"--num_warmup_steps={warmup}") == 0
+    said = f"--num_warmup_steps={warmup} is not below --num_train_steps=3: training ends before"
+    assert (said in caplog.text) is warns
 
 
 def test_evaluation_of_an_initial_checkpoint_in_a_fresh_directory(folder, tmp_path, caplog):

@@ -13,14 +13,13 @@ import pytest
 import tensorflow as tf
 import tiny
 
-import batching
 import checkpoints
 import errors
 import modeling
 import optimization
 import options
+import record_batches
 import records
-import results_files
 import training
 from tasks import pretraining
 
@@ -35,7 +34,7 @@ def data(tmp_path_factory):
 
 
 def _batches(data, size=8, seed=1, **more):
-    return batching.RecordBatches([data], FEATURES, batch_size=size, seed=seed, **more)
+    return record_batches.RecordBatches([data], FEATURES, batch_size=size, seed=seed, **more)
 
 
 def _trainer(directory, config=CONFIG, objective="mlm_nsp", device=None, init="", **run):
@@ -426,12 +425,6 @@ def test_figures_after_the_checkpoint_are_dropped_when_a_run_goes_on(data, tmp_p
         file.write('{"step": 4, "loss": 1}\n{"step": 5, "lo')
     _train(_trainer(tmp_path), _batches(data), _schedule(6))
     assert [row["step"] for row in _metrics(tmp_path)] == [1, 2, 3, 4, 5, 6]
-
-
-def test_results_file(tmp_path):
-    path = tmp_path / "eval_results.txt"
-    results_files.write_results(str(path), {"loss": 0.0979674, "global_step": 20, "accuracy": 1.0})
-    assert path.read_text() == "accuracy = 1.0\nglobal_step = 20\nloss = 0.0979674\n"
 
 
 def test_left_to_right_objective_by_hand(data):

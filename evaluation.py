@@ -1,0 +1,78 @@
+"""Which checkpoints a run evaluates or predicts with, and where the results go."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+
+import checkpoints
+import errors
+import options
+import results_files
+import training
+
+_log = logging.getLogger(__name__)
+
+
+def chosen(run: options.RunOptions) -> list[str]:
+    """The checkpoints that --eval_checkpoint means; the empty string is the newest there is.
+
+    Raises:
+      errors.UserError: it means none.
+    """
+    if run.eval_checkpoint == "all":
+        found = checkpoints.listed(run.output_dir)
+        if not found:
+            raise errors.UserError(f"--eval_checkpoint=all: no checkpoint in {run.output_dir}")
+        return found
+    if run.eval_checkpoint == "best":
+        directory = os.path.join(run.output_dir, "best")
+        best = checkpoints.latest(directory)
+        if not best:
+            raise errors.UserError(
+                f"--eval_checkpoint=best: no checkpoint in {directory}; --eval_steps with "
+                "--do_train keeps one there"
+            )
+        return [best]
+    return [run.eval_checkpoint]
+
+
+def check(run: options.RunOptions) -> None:
+    """Finds out before the work whether the checkpoint that --eval_checkpoint names is one.
+
+    What 'best' and 'all' mean shows after training only.
+
+    Raises:
+      errors.UserError: it is none.
+    """
+    if run.eval_checkpoint not in ("", "best", "all"):
+        checkpoints.resolve(run.eval_checkpoint, "--eval_checkpoint")
+
+
+def evaluate_each(
+    trainer: training.Trainer,
+    run: options.RunOptions,
+    evaluate: Callable[[], Mapping[str, Mapping[str, float]]],
+) -> None:
+    """Evaluates the checkpoints that --eval_checkpoint means, and writes what comes out.
+
+    Results of the newest one go to <output_dir>/<name>.txt, those of others to <name>-<step>.txt,
+    so that they never stand for the newest.
+
+    Args:
+      trainer: of the model.
+      run: the flags.
+      evaluate: returns the results by name of their file, "eval_results" before all.
+    """
+    for checkpoint in chosen(run):
+        trainer.use(checkpoint)
+        for name, results in evaluate().items():
+            if not trainer.is_chief:
+                continue
+            for key, value in sorted(results.items()):
+                _log.info("  %s = %s", key, results_files.shown(value))
+            step = f"-{trainer.step}" if run.eval_checkpoint else ""
+            path = os.path.join(run.output_dir, f"{name}{step}.txt")
+            results_files.write_results(path, results)
+            _log.info("wrote %s", path)

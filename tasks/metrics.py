@@ -1,0 +1,139 @@
+"""Scores of classification, regression and multi-label predictions, as GLUE defines them.
+
+NumPy in, Python floats out. N examples, L labels. What cannot be computed because a side is
+constant, or there is nothing to score, is 0.0: never NaN, which would win or lose every comparison.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+
+def accuracy(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Share of predictions that equal their label; both int [N]."""
+    return _ratio(np.sum(labels == predictions), len(labels))
+
+
+def f1(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """F1 of class 1 ("duplicate", "equivalent"); both int [N]."""
+    return _f1(labels == 1, predictions == 1)
+
+
+def _f1(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """2 TP / (2 TP + FP + FN) over all elements; both bool of one shape."""
+    return _ratio(2 * np.sum(labels & predictions), np.sum(labels) + np.sum(predictions))
+
+
+def matthews(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Matthews correlation; both int [N].
+
+    For more than two classes the correlation of one-hot rows (Gorodkin 2004), which the diagnostic
+    set of GLUE is scored with; for two classes it is the usual coefficient.
+    """
+    if not (_varies(labels) and _varies(predictions)):
+        return 0.0
+    classes = np.union1d(labels, predictions)
+    real = np.asarray(labels)[:, None] == classes  # [N, C]
+    guessed = np.asarray(predictions)[:, None] == classes
+    count, right = len(real), int(np.sum(real & guessed))
+    # Whole numbers of any size: N to the fourth leaves int64 for N beyond 50,000.
+    reals, guesses = (list(map(int, np.sum(x, 0))) for x in (real, guessed))
+    shared = sum(a * b for a, b in zip(reals, guesses, strict=True))
+    spreads = [count**2 - sum(a * a for a in counts) for counts in (reals, guesses)]
+    return _ratio(right * count - shared, math.sqrt(spreads[0] * spreads[1]))
+
+
+def pearson(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Linear correlation; both float [N]."""
+    if not (_varies(labels) and _varies(predictions)):
+        return 0.0
+    x = np.asarray(labels, np.float64) - np.mean(labels, dtype=np.float64)
+    y = np.asarray(predictions, np.float64) - np.mean(predictions, dtype=np.float64)
+    return float(np.clip(_ratio(float(x @ y), math.sqrt(x @ x) * math.sqrt(y @ y)), -1, 1))
+
+
+def spearman(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Correlation of ranks, equal values sharing the mean of their ranks; both float [N]."""
+    return pearson(_ranks(labels), _ranks(predictions))
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """float64 [N], counted from 1."""
+    _, inverse, counts = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[inverse]
+
+
+def micro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """F1 over all decisions together; both 0 or 1, [N, L]."""
+    return _f1(labels == 1, predictions == 1)
+
+
+def macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Mean over the labels of their F1; both 0 or 1, [N, L]. A label never used counts 0."""
+    columns = zip(np.transpose(labels) == 1, np.transpose(predictions) == 1, strict=True)
+    scores = [_f1(*column) for column in columns]
+    return _ratio(sum(scores), len(scores))
+
+
+def exact_match(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Share of rows whose labels are all right; both 0 or 1, [N, L]."""
+    return _ratio(np.sum(np.all(labels == predictions, axis=-1)), len(labels))
+
+
+def _varies(values: np.ndarray) -> bool:
+    # Not the variance, which rounding makes positive for equal values such as 0.1, 0.1, 0.1.
+    return len(values) > 0 and bool(np.any(np.asarray(values) != np.asarray(values)[0]))
+
+
+def _ratio(numerator: float, denominator: float) -> float:
+    return float(numerator / denominator) if denominator else 0.0
+
+
+METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
+    "accuracy": accuracy,
+    "f1": f1,
+    "matthews": matthews,
+    "pearson": pearson,
+    "spearman": spearman,
+    "micro_f1": micro_f1,
+    "macro_f1": macro_f1,
+    "exact_match": exact_match,
+}
+
+
+def decide(outputs: np.ndarray, kind: str) -> np.ndarray:
+    """What a model's outputs say.
+
+    Args:
+      outputs: probabilities or logits [N, C] of classification, the lower class winning a tie;
+        probabilities [N, L] of multi_label; values [N] or [N, 1] of regression.
+      kind: "classification", "regression" or "multi_label".
+
+    Returns:
+      int [N]; float [N]; int [N, L] with 1 where the probability is at least one half.
+    """
+    outputs = np.asarray(outputs)
+    if kind == "regression":
+        return outputs.reshape(-1)
+    if kind == "multi_label":
+        return (outputs >= 0.5).astype(np.int32)
+    return np.argmax(outputs, axis=-1)
+
+
+def compute(
+    names: Sequence[str], labels: np.ndarray, outputs: np.ndarray, kind: str
+) -> dict[str, float]:
+    """Several metrics of a model's outputs.
+
+    Args:
+      names: keys of METRICS.
+      labels: as ``classifier_features.Features.label_ids``.
+      outputs: see ``decide``.
+      kind: see ``decide``.
+    """
+    predictions = decide(outputs, kind)
+    return {name: METRICS[name](np.asarray(labels), predictions) for name in names}

@@ -1,0 +1,242 @@
+r"""Tables of labelled texts: tab separated, CSV or JSON lines, row by row with line numbers.
+
+Tab separated means what the original release and GLUE mean by it: no quoting, one line is one row,
+and only ``\n`` ends a line. CSV has real quoting, so a row may take several lines.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import errors
+import inputs
+
+Column = int | str  # a number from 0 (-1: the last), or a name in the header or a JSON key
+
+_SHOWN = 40  # characters of a line in messages
+_HINTS = {
+    "tsv": "is the file tab separated?",
+    "csv": "is the file comma separated?",
+    "json": "has every object this key?",
+}
+
+
+class Row(NamedTuple):
+    """One row.
+
+    Attributes:
+      line: line number in the file, from 1, of the row's first line.
+      fields: the cells; of JSON lines the object.
+    """
+
+    line: int
+    fields: Sequence[str] | Mapping[str, Any]
+
+
+class Table:
+    """A file, read once from front to back.
+
+    Args:
+      path: local or with ``://``; ``.gz`` is unpacked on the way.
+      header: whether the first row names the columns; of no meaning for JSON lines.
+      kind: "tsv", "csv" or "json"; default from the name (.csv; .jsonl, .json, .ndjson; else tsv).
+      quote: quote character of a tab separated file; default none.
+
+    Attributes:
+      header: the names of the columns, or None.
+
+    Raises:
+      errors.UserError: naming file and line of what cannot be read; here about the header, while
+        iterating about rows.
+    """
+
+    def __init__(
+        self, path: str, header: bool, kind: str | None = None, quote: str | None = None
+    ) -> None:
+        self.path = path
+        self.kind = kind or kind_of(path)
+        self.header: Sequence[str] | None = None
+        self._rows = _READERS[self.kind](path) if not quote else _quoted(path, "\t", quote)
+        if header and self.kind != "json":
+            first = next(self._rows, None)
+            if first is None:
+                raise errors.UserError(f"{path} is empty; expected a header line")
+            self.header = list(first.fields)
+
+    def __iter__(self) -> Iterator[Row]:
+        return self._rows
+
+    def column(self, column: Column, what: str) -> Column:
+        """Turns a column's name into its number; a JSON key stays as it is.
+
+        Args:
+          column: name or number; digits are a number.
+          what: what the column is for, for messages: "--label_column".
+
+        Raises:
+          errors.UserError: there is no such column, or several.
+        """
+        if self.kind == "json":
+            return str(column)
+        number = as_number(column)
+        if number is not None:
+            return number
+        if self.header is None:
+            raise errors.UserError(
+                f"{self.path}: {what} is the name {column!r}, but the file is read without a "
+                "header; give the column's number, from 0, or --has_header=true"
+            )
+        found = [index for index, name in enumerate(self.header) if name == column]
+        if len(found) != 1:
+            names = ", ".join(self.header)
+            near = errors.suggest(str(column), list(self.header)) if not found else ""
+            count = f"{len(found)} columns" if found else "no column"
+            hint = f" ({_HINTS[self.kind]})" if len(self.header) == 1 else ""
+            raise errors.UserError(
+                f"{self.path}:1: {what}: {count} named {column!r}; the header has "
+                f"{names[:200]}{near}{hint}"
+            )
+        return found[0]
+
+    def has(self, row: Row, column: Column) -> bool:
+        """Whether a row has a cell in a column as ``column`` returns it."""
+        if isinstance(row.fields, Mapping):
+            return row.fields.get(str(column)) is not None
+        number = int(column)
+        return -len(row.fields) <= number < len(row.fields)
+
+    def cell(self, row: Row, column: Column, lists: bool = False) -> str:
+        """The text of a cell.
+
+        Args:
+          row: a row of this table.
+          column: as the method ``column`` returns it.
+          lists: a JSON list is legal and becomes its JSON text.
+
+        Raises:
+          errors.UserError: the row has no such cell, or it is a JSON list or object.
+        """
+        if isinstance(row.fields, Mapping):
+            return self._value(row, str(column), lists)
+        if not self.has(row, column):
+            raise self.too_short(row, int(column) + 1)
+        return row.fields[int(column)]
+
+    def _value(self, row: Row, key: str, lists: bool) -> str:
+        assert isinstance(row.fields, Mapping)
+        value = row.fields.get(key)
+        if isinstance(value, str):
+            return value
+        if value is None:
+            keys = ", ".join(row.fields)
+            raise errors.UserError(
+                f"{self.path}:{row.line}: no value for key {key!r}, only {keys[:200]}"
+                f"{errors.suggest(key, list(row.fields))}"
+            )
+        if isinstance(value, dict) or (isinstance(value, list) and not lists):
+            raise errors.UserError(
+                f"{self.path}:{row.line}: {key} is {shown(json.dumps(value))}; expected text"
+            )
+        return json.dumps(value)  # 1, 3.8, true
+
+    def too_short(self, row: Row, needed: int) -> errors.UserError:
+        """The error about a row with fewer than ``needed`` cells."""
+        found = len(row.fields)
+        joined = ("," if self.kind == "csv" else "\t").join(row.fields)
+        return errors.UserError(
+            f"{self.path}:{row.line}: {found} column{'s' * (found != 1)} found, {needed} needed: "
+            f"{shown(joined)}; {_HINTS[self.kind]}"
+        )
+
+
+def as_number(column: Column) -> int | None:
+    """The number a column is given by, or None if it is given by name."""
+    if isinstance(column, int):
+        return column
+    return int(column) if column.removeprefix("-").isdecimal() else None
+
+
+def shown(text: str) -> str:
+    """The beginning of a text as it stands in messages: quoted, tabs visible."""
+    return repr(text[:_SHOWN]) + ("…" if len(text) > _SHOWN else "")
+
+
+def kind_of(path: str) -> str:
+    """The kind of table that a file's name tells."""
+    ending = path.removesuffix(".gz").rsplit(".", 1)[-1].lower()
+    return {"csv": "csv", "jsonl": "json", "json": "json", "ndjson": "json"}.get(ending, "tsv")
+
+
+def _lines(path: str) -> Iterator[str]:
+    for number, data in enumerate(inputs.read_lines(path), 1):
+        if number == 1:
+            data = data.removeprefix(b"\xef\xbb\xbf")
+        try:
+            yield data.decode()
+        except UnicodeDecodeError as error:
+            raise errors.UserError(
+                f"{path}:{number}: byte 0x{data[error.start]:02X} at position {error.start} is not "
+                "UTF-8; save the file as UTF-8 (a wrong text would be learned in silence)"
+            ) from None
+
+
+def _tab_separated(path: str) -> Iterator[Row]:
+    blank: list[Row] = []
+    width = None
+    for number, line in enumerate(_lines(path), 1):
+        row = Row(number, line.removesuffix("\r").split("\t"))
+        width = width or len(row.fields)
+        if row.fields == [""]:
+            blank.append(row)
+            continue
+        yield from blank
+        blank.clear()
+        yield row
+    # Blank lines at the end are no rows, unless a row is a single cell, which may be empty.
+    if width == 1:
+        yield from blank
+
+
+def _quoted(path: str, separator: str, quote: str) -> Iterator[Row]:
+    lines = (f"{line}\n" for line in _lines(path))
+    reader = csv.reader(lines, delimiter=separator, quotechar=quote, strict=True)
+    start = 1
+    try:
+        for fields in reader:
+            if fields:  # an empty line is no row: a row of one empty cell is written ""
+                yield Row(start, fields)
+            start = reader.line_num + 1
+    except csv.Error as error:
+        reason = str(error)
+        if "end of data" in reason or "field limit" in reason:
+            reason = f"a quote ({quote}) is opened in this row and not closed"
+        raise errors.UserError(
+            f"{path}:{start}: {reason}; a quote inside a quoted cell is written twice"
+        ) from None
+
+
+def _comma_separated(path: str) -> Iterator[Row]:
+    return _quoted(path, ",", '"')
+
+
+def _json_lines(path: str) -> Iterator[Row]:
+    for number, line in enumerate(_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except ValueError as error:
+            value = error
+        if not isinstance(value, dict):
+            raise errors.UserError(
+                f"{path}:{number}: {shown(line)} is not a JSON object"
+                f"{f' ({value})' if isinstance(value, ValueError) else ''}; "
+                "expected one object a line"
+            )
+        yield Row(number, value)
+
+
+_READERS = {"tsv": _tab_separated, "csv": _comma_separated, "json": _json_lines}

@@ -1,0 +1,77 @@
+"""From flags to schedule, scopes and attention."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+import tiny
+
+import checkpoints
+import errors
+import fine_tuning
+import heads
+import modeling
+import options
+
+CONFIG = modeling.BertConfig.from_dict({**tiny.CONFIG, "num_hidden_layers": 3})
+
+
+def _schedule(examples, **flags):
+    tuning = options.FineTuningOptions(**flags)
+    return fine_tuning.create_schedule(options.OptimizerOptions(), tuning, examples)
+
+
+def test_steps_and_warmup_are_rounded_down():
+    found = _schedule(3668, train_batch_size=32, num_train_epochs=3.0, warmup_proportion=0.1)
+    assert (found.total_steps, found.warmup_steps, found.peak) == (343, 34, 5e-5)
+
+
+def test_less_than_one_step_becomes_one(caplog):
+    with caplog.at_level(logging.WARNING):
+        assert _schedule(20, num_train_epochs=1.0).total_steps == 1
+    assert "20 examples" in caplog.text and "--num_train_epochs=1" in caplog.text
+    assert _schedule(20, num_train_epochs=3.0).total_steps == 1  # int(1.875)
+
+
+def test_frozen_scopes():
+    assert fine_tuning.frozen_scopes(0, CONFIG) == ()
+    scopes = fine_tuning.frozen_scopes(2, CONFIG)
+    names = modeling.named_variables(heads.ClassifierModel(CONFIG, 2))
+    left = {n.split("/")[2] if "layer_" in n else n for n in names if not n.startswith(scopes)}
+    assert left == {
+        "layer_2", "bert/pooler/dense/kernel", "bert/pooler/dense/bias", "output_weights",
+        "output_bias",
+    }  # fmt: skip
+    with pytest.raises(errors.FlagError, match=r"--freeze_layers=4.*num_hidden_layers 3"):
+        fine_tuning.frozen_scopes(4, CONFIG)
+
+
+def test_new_scopes():
+    kept = options.FineTuningOptions()
+    assert fine_tuning.new_scopes(kept, ("output_",)) == ()
+    new = options.FineTuningOptions(new_head=True, head="bilstm")
+    assert fine_tuning.new_scopes(new, ("output_",)) == ("output_", "bilstm/")
+
+
+@pytest.mark.parametrize("place", ["init_checkpoint", "output_dir"])
+def test_attention_follows_the_checkpoint(tmp_path, place):
+    path = tiny.write_config(tmp_path / "config.json")
+    model = heads.ClassifierModel(modeling.BertConfig.from_json_file(path), 2)
+    variables = modeling.named_variables(model)
+    state = {"attention": "left_to_right"}
+    prefix = checkpoints.save(str(tmp_path / "run"), 3, variables, keep=1, state=state)
+    init, output = (prefix, "out") if place == "init_checkpoint" else ("", "run")
+    flags = options.ModelOptions(bert_config_file=path, init_checkpoint=init)
+    found = fine_tuning.read_config(flags, str(tmp_path / output), 16)
+    assert found.attention == "left_to_right"
+    plain = options.ModelOptions(bert_config_file=path)
+    assert fine_tuning.read_config(plain, str(tmp_path / "no"), 16).attention == "bidirectional"
+
+
+def test_sequences_longer_than_the_positions(tmp_path):
+    flags = options.ModelOptions(bert_config_file=tiny.write_config(tmp_path / "config.json"))
+    assert json.loads((tmp_path / "config.json").read_text())["max_position_embeddings"] == 24
+    with pytest.raises(errors.FlagError, match="Cannot use sequence length.*25.* 24"):
+        fine_tuning.read_config(flags, str(tmp_path), 25)

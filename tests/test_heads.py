@@ -1,0 +1,130 @@
+"""Classifier and BiLSTM against NumPy."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+import heads
+import modeling
+
+CONFIG = dataclasses.replace(
+    modeling.BertConfig.from_dict(tiny.CONFIG),
+    num_hidden_layers=2,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+)
+LEFT = dataclasses.replace(CONFIG, attention="left_to_right")
+LENGTHS = (9, 1, 5)
+
+
+def _inputs(lengths=LENGTHS, width=9):
+    rng = np.random.default_rng(0)
+    mask = (np.arange(width) < np.array(lengths)[:, None]).astype(np.int32)
+    ids = rng.integers(1, tiny.VOCAB, mask.shape).astype(np.int32) * mask
+    types = (np.arange(width) > 3).astype(np.int32) * mask
+    return ids, mask, types
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_pooled_alone_equals_the_pooled_output_and_its_gradients(static):
+    model = modeling.BertModel(CONFIG, static_shapes=static)
+    weights = np.random.default_rng(1).normal(size=[3, CONFIG.hidden_size]).astype(np.float32)
+    found = []
+    for compute in (lambda: model(*_inputs(), training=False).pooled_output,
+                    lambda: model.pooled(*_inputs(), training=False)):  # fmt: skip
+        with tf.GradientTape() as tape:
+            pooled = compute()
+            loss = tf.reduce_sum(pooled * weights)
+        variables = model.trainable_variables
+        gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
+        found.append([pooled, *gradients])
+    for whole, alone in zip(*found, strict=True):
+        np.testing.assert_allclose(alone, whole, atol=2e-6)
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_left_to_right_pools_the_last_token(static):
+    model = modeling.BertModel(LEFT, static_shapes=static)
+    output = model(*_inputs(), training=False)
+    last = np.array([row[n - 1] for row, n in zip(output.sequence_output, LENGTHS, strict=True)])
+    wanted = np.tanh(last @ model.pooler.kernel.numpy() + model.pooler.bias.numpy())
+    np.testing.assert_allclose(model.pooled(*_inputs(), training=False), wanted, atol=2e-6)
+    ids, _, types = _inputs()
+    alone = model.pooled(ids[:1], None, types[:1], training=False)
+    np.testing.assert_allclose(alone, wanted[:1], atol=2e-6)
+
+
+def test_classifier_names_and_logits():
+    model = heads.ClassifierModel(CONFIG, 3, seed=5)
+    names = modeling.named_variables(model)
+    own = {name: v.shape.as_list() for name, v in names.items() if not name.startswith("bert/")}
+    assert own == {"output_weights": [3, 16], "output_bias": [3]}
+    model.output_bias.assign([0.5, -1.0, 2.0])
+    pooled = model.bert(*_inputs(), training=False).pooled_output.numpy()
+    wanted = pooled @ model.output_weights.numpy().T + [0.5, -1.0, 2.0]
+    np.testing.assert_allclose(model(*_inputs(), training=False), wanted, atol=2e-6)
+
+
+def test_classifier_drops_a_tenth_of_the_pooled_state_in_training():
+    model = heads.ClassifierModel(CONFIG, 1)
+    model.output_weights.assign(np.ones([1, 16]))
+    still = model.bert(*_inputs(), training=False).pooled_output.numpy()
+    with pytest.raises(ValueError, match="seed"):
+        model(*_inputs(), training=True)
+    sums = [model(*_inputs(), training=True, seed=tf.constant([1, k])) for k in range(400)]
+    assert len({float(total[0, 0]) for total in sums}) > 100
+    np.testing.assert_allclose(np.mean(sums, 0)[:, 0], still.sum(-1), atol=0.1)
+
+
+def _sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def _lstm(states, kernel, recurrent, bias):
+    """One row, one direction: float64 [F, H] -> [F, U]."""
+    hidden = cell = np.zeros(recurrent.shape[0])
+    found = []
+    for x in states:
+        enter, forget, new, leave = np.split(x @ kernel + bias + hidden @ recurrent, 4)
+        cell = _sigmoid(forget + 1) * cell + _sigmoid(enter) * np.tanh(new)
+        hidden = _sigmoid(leave) * np.tanh(cell)
+        found.append(hidden)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_bilstm_equals_numpy_whatever_the_padding(compiled):
+    lstm = heads.BiLstm(CONFIG, modeling.Weights(0.5, 3))
+    rng = np.random.default_rng(2)
+    states = rng.normal(size=[3, 9, 16]).astype(np.float32)
+    mask = _inputs()[1]
+    run = tf.function(lstm, jit_compile=True) if compiled else lstm
+    each, last = run(tf.constant(states), tf.constant(mask))
+    values = {v.name.removesuffix(":0"): v.numpy().astype(np.float64) for v in lstm.variables}
+    for row, length in enumerate(LENGTHS):
+        real = states[row, :length].astype(np.float64)
+        parts = ("kernel", "recurrent_kernel", "bias")
+        ahead = _lstm(real, *(values[f"bilstm/forward/{part}"] for part in parts))
+        back = _lstm(real[::-1], *(values[f"bilstm/backward/{part}"] for part in parts))[::-1]
+        np.testing.assert_allclose(each[row, :length], np.hstack([ahead, back]), atol=1e-5)
+        np.testing.assert_allclose(last[row], np.hstack([ahead[-1], back[0]]), atol=1e-5)
+        assert not np.any(each[row, length:])
+
+
+def test_bilstm_classifier_reads_all_tokens_and_leaves_the_pooler_alone():
+    model = heads.ClassifierModel(LEFT, 2, bilstm=True)
+    ids, mask, types = _inputs()
+    with tf.GradientTape() as tape:
+        logits = model(ids, mask, types, training=False)
+    gradients = tape.gradient(logits, list(modeling.named_variables(model).values()))
+    names = modeling.named_variables(model)
+    missing = {name for name, g in zip(names, gradients, strict=True) if g is None}
+    assert missing == {"bert/pooler/dense/kernel", "bert/pooler/dense/bias"}
+    changed = ids.copy()
+    changed[0, 8] = 1 + changed[0, 8] % (tiny.VOCAB - 1)
+    assert np.abs(model(changed, mask, types, training=False)[0] - logits[0]).max() > 1e-6
