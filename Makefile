@@ -1,4 +1,4 @@
-# make demo   pre-trains a small BERT on the sample data, end to end
+# make demo   pre-trains a small BERT on the sample data and fine-tunes it, end to end
 # make test   the fast tests; make test-slow the long ones; make check lint and types
 # All targets set up their own virtual environment in .venv.
 

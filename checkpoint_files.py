@@ -8,6 +8,7 @@ directory has, and which is the newest, is the matter of ``checkpoints``.
 from __future__ import annotations
 
 import collections
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -228,13 +229,27 @@ def parts(prefix: str, ending: str = "") -> list[str]:
 
 def write_text(path: str, text: str) -> None:
     """Writes a small file, which appears whole or not at all."""
+    temporary = f"{path}.tempstate{os.getpid()}"
+    if "://" in path:
+        _write_remote(path, temporary, text)
+        return
+    try:
+        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        sync(temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(temporary)
+        raise
+
+
+def _write_remote(path: str, temporary: str, text: str) -> None:
     import tensorflow as tf
 
-    temporary = f"{path}.tempstate{os.getpid()}"
     try:
         with tf.io.gfile.GFile(temporary, "w") as file:
             file.write(text)
-        sync(temporary)
         tf.io.gfile.rename(temporary, path, overwrite=True)
     except BaseException:
         if tf.io.gfile.exists(temporary):
@@ -257,6 +272,7 @@ def sync(path: str) -> None:
 def reason(error: BaseException) -> str:
     """An error's text in one line, without TensorFlow's mention of ops and devices."""
     text = re.sub(r"\{\{.*?\}\}|\[Op:\w+\]", "", str(getattr(error, "message", "") or error))
+    text = text.split(": perhaps your file is in a different file format")[0]
     return " ".join(text.split())
 
 

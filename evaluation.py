@@ -68,11 +68,18 @@ def evaluate_each(
     for checkpoint in chosen(run):
         trainer.use(checkpoint)
         for name, results in evaluate().items():
-            if not trainer.is_chief:
-                continue
-            for key, value in sorted(results.items()):
-                _log.info("  %s = %s", key, results_files.shown(value))
-            step = f"-{trainer.step}" if run.eval_checkpoint else ""
-            path = os.path.join(run.output_dir, f"{name}{step}.txt")
-            results_files.write_results(path, results)
-            _log.info("wrote %s", path)
+            write(trainer, run, name, results)
+
+
+def write(
+    trainer: training.Trainer, run: options.RunOptions, name: str, results: Mapping[str, float]
+) -> str:
+    """Logs and writes the results of the weights at hand; returns the path without its ending."""
+    step = f"-{trainer.step}" if run.eval_checkpoint else ""
+    stem = os.path.join(run.output_dir, f"{name}{step}")
+    if trainer.is_chief:
+        for key, value in sorted(results.items()):
+            _log.info("  %s = %s", key, results_files.shown(value))
+        results_files.write_results(f"{stem}.txt", results)
+        _log.info("wrote %s.txt", stem)
+    return stem

@@ -123,3 +123,48 @@ class ClassifierModel(tf.Module):
             pooled = modeling.dropout(pooled, CLASSIFIER_DROPOUT, own)
         logits = tf.matmul(pooled, self.output_weights, transpose_b=True)
         return tf.nn.bias_add(logits, self.output_bias)
+
+
+class SpanModel(tf.Module):
+    """Encoder, and for every token a score as start and one as end of the answer (paper, 4.2).
+
+    There is no dropout above the encoder, and nothing is said by its pooler.
+
+    Args:
+      config: of the encoder.
+      bilstm: put a BiLSTM between the encoder and the scores.
+      seed: of the initial weights.
+      **options: compute_dtype and static_shapes of modeling.BertModel.
+    """
+
+    def __init__(
+        self,
+        config: modeling.BertConfig,
+        *,
+        bilstm: bool = False,
+        seed: int = 12345,
+        **options: Any,
+    ):
+        super().__init__(name="span")
+        self.bert = modeling.BertModel(config, seed=seed, **options)
+        weights = modeling.Weights(config.initializer_range, seed)
+        self.bilstm = BiLstm(config, weights) if bilstm else None
+        with tf.name_scope("cls"), tf.name_scope("squad"):
+            self.output_weights = weights.normal("output_weights", [2, config.hidden_size])
+            self.output_bias = weights.constant("output_bias", [2], 0.0)
+
+    def __call__(
+        self,
+        input_ids: tf.Tensor,  # int32 [B, F]
+        input_mask: tf.Tensor,  # int32 [B, F]
+        segment_ids: tf.Tensor,  # int32 [B, F]
+        *,
+        training: bool,
+        seed: tf.Tensor | None = None,  # int32 [2]
+    ) -> tuple[tf.Tensor, tf.Tensor]:  # start and end, float32 [B, F]
+        output = self.bert(input_ids, input_mask, segment_ids, training=training, seed=seed)
+        states = output.sequence_output
+        if self.bilstm is not None:
+            states, _ = self.bilstm(states, input_mask)
+        logits = tf.einsum("bfh,oh->bfo", states, self.output_weights) + self.output_bias
+        return logits[:, :, 0], logits[:, :, 1]

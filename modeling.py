@@ -120,7 +120,8 @@ class BertConfig:
             with tf.io.gfile.GFile(path, "rb") as file:
                 values = json.loads(file.read().decode("utf-8-sig"))
         except tf.errors.OpError as error:
-            raise errors.UserError(f"{flag}={path}: cannot be read: {error.message}") from None
+            why = error.message.removeprefix(f"{path}; ")
+            raise errors.UserError(f"{flag}={path}: cannot be read: {why}") from None
         except (ValueError, RecursionError) as error:
             raise errors.UserError(f"{flag}={path}: not a JSON file: {error}") from None
         if not isinstance(values, dict):

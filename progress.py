@@ -13,13 +13,15 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-import tensorflow as tf
 import tqdm
-from tensorflow.core.framework import summary_pb2
 from tqdm.contrib import logging as tqdm_logging
 
 import checkpoint_files
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +54,9 @@ class Events:
         """Appends one row of finite or infinite floats under a step."""
         if self._directory is None:
             return
+        import tensorflow as tf
+        from tensorflow.core.framework import summary_pb2
+
         if self._writer is None:
             self._writer = tf.summary.create_file_writer(self._directory)
         # What tf.summary.scalar writes, without its import of the tensorboard package.
@@ -72,6 +77,8 @@ class Events:
         "checkpoint."""
         if self._directory is None:
             return
+        import tensorflow as tf
+
         path = os.path.join(self._directory, "metrics.jsonl")
         if not tf.io.gfile.exists(path):
             return

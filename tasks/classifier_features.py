@@ -87,6 +87,29 @@ def encode(
     return Features(ragged.Ragged(values, offsets), ragged.Ragged(segments, offsets), label_ids)
 
 
+def check(
+    examples: Sequence[task_examples.InputExample],
+    labels: Sequence[str],
+    kind: str = task_examples.CLASSIFICATION,
+    *,
+    labelled: bool = True,
+) -> None:
+    """Finds what ``encode`` would refuse, at once and without work; arguments as there.
+
+    Raises:
+      errors.UserError: as ``encode``.
+    """
+    for example in examples:
+        for text in (example.text_a, example.text_b or ""):
+            if not isinstance(text, str | bytes):
+                raise errors.UserError(
+                    f"example {example.guid}: {type(text).__name__} {text!r} where a text was "
+                    "expected"
+                )
+    if labelled:
+        _label_ids(examples, labels, kind)
+
+
 def _row(
     example: task_examples.InputExample,
     max_seq_length: int,

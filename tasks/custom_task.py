@@ -95,7 +95,10 @@ class CustomProcessor(table_processor.TableProcessor):
             return []
         if not self.spec.labels and not self._found:
             if self.spec.train is None:
-                raise errors.FlagError("--labels is missing; only a --train_file can replace it")
+                raise errors.FlagError(
+                    "--labels is missing; only a --train_file, or a labels.txt beside the "
+                    "checkpoint, can replace it"
+                )
             self._found = self._find_labels(self.spec.train)
         return list(self.spec.labels or self._found)
 
@@ -112,7 +115,7 @@ class CustomProcessor(table_processor.TableProcessor):
                 if not table.has(row, column):
                     continue  # the reader of examples judges it
                 text = table.cell(row, column, lists=is_set)
-                counts.update(table_processor.label_set(text) if is_set else [text])
+                counts.update(table_processor.label_set(text) if is_set else [text.strip()])
                 rows += 1
                 if rows == 1 and table.header is None and table.kind != "json":
                     first_line = text
@@ -123,6 +126,12 @@ class CustomProcessor(table_processor.TableProcessor):
             raise errors.UserError(
                 f"{where}: {counts['']} rows have an empty label; fill them in, or is it the "
                 "right --label_column?"
+            )
+        broken = next((label for label in found if "\n" in label), None)
+        if broken is not None:
+            raise errors.UserError(
+                f"{where}: the label {tables.shown(broken)} has a line break; labels are written "
+                "one a line, so give it another name"
             )
         if len(found) < (1 if is_set else 2):
             raise errors.UserError(
@@ -135,7 +144,10 @@ class CustomProcessor(table_processor.TableProcessor):
     def _warn(self, counts: collections.Counter[str], rows: int, first_line: str) -> None:
         if rows > 20 and len(counts) > rows / 2:
             _log.warning(
-                "found %d labels in %d rows; is it the right --label_column?", len(counts), rows
+                "found %d labels in %d rows; is it the right --label_column? (numbers need "
+                "--regression)",
+                len(counts),
+                rows,
             )
         elif first_line and counts[first_line] == 1 and rows > 20:
             _log.warning(
@@ -161,7 +173,10 @@ def _check_labels(labels: Sequence[str], kind: str) -> None:
     if repeated:
         raise errors.FlagError(f"--labels: {', '.join(repeated)} is there twice")
     if len(labels) == 1 and kind == examples.CLASSIFICATION:
-        raise errors.FlagError(f"--labels={labels[0]}: expected two or more labels")
+        raise errors.FlagError(
+            f"--labels={labels[0]}: expected two or more labels, comma separated, or a file with "
+            "one a line (there is no file of this name with two)"
+        )
 
 
 def _has_header(has_header: str, columns: Sequence[tables.Column]) -> bool:

@@ -113,7 +113,7 @@ class TableProcessor(examples.DataProcessor):
             for label in labels:
                 self._check_label(label)
             return labels
-        label = self.spec.renamed.get(text, text)
+        label = self.spec.renamed.get(text.strip(), text.strip())
         self._check_label(label)
         return label
 
@@ -183,8 +183,8 @@ class _Reader:
         labels = [] if self._part == "test" else [self._label]
         columns = [self._text_a, self._text_b, *labels]
         numbers = [column for column in columns if isinstance(column, int)]
-        # A label in the last column must stand beyond the texts.
-        return max(numbers, default=-1) + 1 + (-1 in numbers)
+        # Columns counted from the end must stand beyond those counted from the front.
+        return max([-1, *numbers]) + 1 + max([0, *(-number for number in numbers)])
 
     def read(self) -> list[examples.InputExample]:
         self._check_header()

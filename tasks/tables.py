@@ -130,6 +130,10 @@ class Table:
         value = row.fields.get(key)
         if isinstance(value, str):
             return value
+        if value is None and key in row.fields:
+            raise errors.UserError(
+                f"{self.path}:{row.line}: {key} is null; give it a value or leave the row out"
+            )
         if value is None:
             keys = ", ".join(row.fields)
             raise errors.UserError(

@@ -13,13 +13,32 @@ SOURCES = sorted([*ROOT.glob("*.py"), *ROOT.glob("tasks/*.py")])
 # A module imports only from rows above its own, or from its own row what stands before it.
 ROWS = (
     ("errors",),
-    ("options", "inputs", "outputs", "masking", "records", "ragged"),
+    ("options", "processes", "inputs", "outputs", "masking", "records", "ragged"),
     ("command_line", "tokenization", "safetensors_weights", "weight_matching"),
     ("checkpoint_files", "checkpoints", "modeling", "optimization", "devices"),
     ("batching", "record_batches"),
     ("pretraining_instances", "pretraining_shards", "results_files", "progress", "steps"),
-    ("heads", "tasks", "training", "evaluation", "fine_tuning"),
-    ("create_vocab", "create_pretraining_data", "run_pretraining", "run_classifier"),
+    (
+        "heads",
+        "tasks",
+        "training",
+        "evaluation",
+        "fine_tuning",
+        "answering",
+        "glue_runs",
+        "glue_summary",
+        "glue_search",
+    ),
+    ("graph_tokenizer", "export"),
+    (
+        "create_vocab",
+        "create_pretraining_data",
+        "run_pretraining",
+        "run_classifier",
+        "run_glue",
+        "run_squad",
+        "convert_to_squad",
+    ),
 )
 ORDER = {name: index for index, name in enumerate(name for row in ROWS for name in row)}
 

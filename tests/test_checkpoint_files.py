@@ -57,3 +57,15 @@ def test_reasons_are_one_plain_line():
     assert checkpoint_files.reason(OSError(28, "No space left on device")).endswith(
         "No space left on device"
     )
+
+
+def test_a_text_appears_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "summary.txt"
+    checkpoint_files.write_text(str(path), "é\n")
+    assert path.read_bytes() == b"\xc3\xa9\n"
+    monkeypatch.setattr(
+        checkpoint_files.os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk"))
+    )
+    with pytest.raises(OSError, match="disk"):
+        checkpoint_files.write_text(str(path), "new")
+    assert path.read_bytes() == b"\xc3\xa9\n" and list(tmp_path.iterdir()) == [path]

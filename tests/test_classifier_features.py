@@ -162,3 +162,22 @@ def test_padding_example(tokenizer):
     )
     zeros = [0, 0, 0, 0]
     assert found == glue.InputFeatures(zeros, zeros, zeros, 0, False)
+
+
+def test_what_encode_would_refuse_is_found_without_encoding():
+    def make(text_a="a", text_b=None, label="x"):
+        return glue.InputExample("dev-7", text_a, text_b, label)
+
+    classifier_features.check([make(), make(b"a", "b"), make(label=None)], ["x"])
+    classifier_features.check([make(label="y")], ["x"], labelled=False)
+    for example, kind, message in (
+        (make(None), "classification", "example dev-7: NoneType None where a text was expected"),
+        (make("a", 3.5), "classification", "example dev-7: float 3.5 where a text"),
+        (make(label="y"), "classification", "example dev-7: label 'y' is not one of 'x'"),
+        (make(label="y"), "regression", "example dev-7: label 'y' is not a number"),
+        (make(label=["x", "y"]), "multi_label", "example dev-7: label 'y' is not one of 'x'"),
+    ):
+        with pytest.raises(errors.UserError, match=message):
+            classifier_features.check(
+                [make(), example] if kind[0] == "c" else [example], ["x"], kind
+            )

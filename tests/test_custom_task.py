@@ -198,3 +198,22 @@ def test_missing_sets_and_files(write, tmp_path):
         _custom(
             train_file=write("a.tsv", "text\tlabel\na\tx\n"), label_column="lable"
         ).get_train_examples("")
+
+
+def test_columns_counted_from_the_end(write):
+    path = write("a.tsv", "first\t1\nsecond\t0\n")
+    columns = {"text_a_column": -2, "label_column": -1}
+    found = _custom(train_file=path, **columns).get_train_examples("")
+    assert _pairs(found) == [("first", None, "1"), ("second", None, "0")]
+    with pytest.raises(errors.UserError, match=r"a\.tsv:1: 2 columns found, 3 needed"):
+        _custom(train_file=path, text_a_column=-3, label_column=-1).get_train_examples("")
+
+
+def test_labels_are_what_stands_between_spaces(write):
+    path = write("a.tsv", "text\tlabel\na\tx \nb\t y\n")
+    processor = _custom(train_file=path, dev_file=path)
+    assert processor.get_labels() == ["x", "y"]
+    assert [example.label for example in processor.get_dev_examples("")] == ["x", "y"]
+    broken = write("b.csv", 'text,label\na,"x\ny"\nb,z\n')
+    with pytest.raises(errors.UserError, match=r"b\.csv: the label 'x\\ny' has a line break"):
+        _custom(train_file=broken).get_labels()

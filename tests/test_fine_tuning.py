@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 
@@ -33,6 +34,11 @@ def test_less_than_one_step_becomes_one(caplog):
         assert _schedule(20, num_train_epochs=1.0).total_steps == 1
     assert "20 examples" in caplog.text and "--num_train_epochs=1" in caplog.text
     assert _schedule(20, num_train_epochs=3.0).total_steps == 1  # int(1.875)
+
+
+def test_more_steps_than_can_be_counted():
+    with pytest.raises(errors.FlagError, match=r"--num_train_epochs=1e\+10: 20 examples"):
+        _schedule(20, num_train_epochs=1e10, train_batch_size=1)
 
 
 def test_frozen_scopes():
@@ -75,3 +81,39 @@ def test_sequences_longer_than_the_positions(tmp_path):
     assert json.loads((tmp_path / "config.json").read_text())["max_position_embeddings"] == 24
     with pytest.raises(errors.FlagError, match="Cannot use sequence length.*25.* 24"):
         fine_tuning.read_config(flags, str(tmp_path), 25)
+
+
+HEAD = fine_tuning.Head("mrpc", "labels 0, 1", 2, "linear", "bidirectional")
+
+
+@pytest.mark.parametrize(
+    "state, bilstm, changes, message",
+    [
+        ({}, False, {}, ""),
+        ({"kind": "labels 0, 1", "attention": "bidirectional", "task": "rte"}, False, {}, ""),
+        ({"kind": "labels 1, 0"}, False, {}, "was trained with labels 1, 0, not labels 0, 1; give"),
+        ({}, False, {"size": 3}, "has a head of 2 outputs, and the task 3 (labels 0, 1); give the"),
+        ({}, True, {}, "was trained with --head=bilstm, not --head=linear; give --head=bilstm"),
+        ({}, False, {"name": "bilstm"}, "was trained with --head=linear, not --head=bilstm"),
+        ({"attention": "left_to_right"}, False, {}, "with attention left_to_right, not bidirec"),
+        ({"kind": f"labels {'x, ' * 99}"}, False, {}, "x…, not labels 0, 1"),
+    ],
+)
+def test_what_sets_the_head_of_a_checkpoint_apart(tmp_path, state, bilstm, changes, message):
+    model = heads.ClassifierModel(CONFIG, 2, bilstm=bilstm)
+    prefix = checkpoints.save(str(tmp_path), 1, modeling.named_variables(model), state=state)
+    found = dataclasses.replace(HEAD, **changes).difference(checkpoints.resolve(prefix))
+    assert message in found and bool(found) == bool(message)
+
+
+def test_attention_of_a_checkpoint_to_evaluate(tmp_path):
+    path = tiny.write_config(tmp_path / "config.json")
+    model = heads.ClassifierModel(modeling.BertConfig.from_json_file(path), 2)
+    state = {"attention": "left_to_right"}
+    variables = modeling.named_variables(model)
+    prefix = checkpoints.save(str(tmp_path / "other"), 3, variables, state=state)
+    checkpoints.save(str(tmp_path / "run"), 3, variables, state={})
+    flags = options.ModelOptions(bert_config_file=path)
+    for name, attention in (("", "bidirectional"), ("best", "bidirectional"), (prefix, None)):
+        found = fine_tuning.read_config(flags, str(tmp_path / "run"), 16, name)
+        assert found.attention == (attention or "left_to_right")

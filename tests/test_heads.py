@@ -76,7 +76,8 @@ def test_classifier_drops_a_tenth_of_the_pooled_state_in_training():
     still = model.bert(*_inputs(), training=False).pooled_output.numpy()
     with pytest.raises(ValueError, match="seed"):
         model(*_inputs(), training=True)
-    sums = [model(*_inputs(), training=True, seed=tf.constant([1, k])) for k in range(400)]
+    run = tf.function(lambda seed: model(*_inputs(), training=True, seed=seed))
+    sums = [run(tf.constant([1, k])) for k in range(400)]
     assert len({float(total[0, 0]) for total in sums}) > 100
     np.testing.assert_allclose(np.mean(sums, 0)[:, 0], still.sum(-1), atol=0.1)
 
@@ -128,3 +129,40 @@ def test_bilstm_classifier_reads_all_tokens_and_leaves_the_pooler_alone():
     changed = ids.copy()
     changed[0, 8] = 1 + changed[0, 8] % (tiny.VOCAB - 1)
     assert np.abs(model(changed, mask, types, training=False)[0] - logits[0]).max() > 1e-6
+
+
+def test_span_names_and_logits():
+    model = heads.SpanModel(CONFIG, seed=5)
+    names = modeling.named_variables(model)
+    own = {name: v.shape.as_list() for name, v in names.items() if not name.startswith("bert/")}
+    assert own == {"cls/squad/output_weights": [2, 16], "cls/squad/output_bias": [2]}
+    model.output_bias.assign([0.5, -1.0])
+    states = model.bert(*_inputs(), training=False).sequence_output.numpy()
+    wanted = states @ model.output_weights.numpy().T + [0.5, -1.0]
+    mask = _inputs()[1] > 0
+    for found, side in zip(model(*_inputs(), training=False), (0, 1), strict=True):
+        np.testing.assert_allclose(found.numpy()[mask], wanted[..., side][mask], atol=2e-6)
+
+
+@pytest.mark.parametrize("bilstm", [False, True])
+def test_span_scores_depend_neither_on_padding_nor_on_the_pooler(bilstm):
+    model = heads.SpanModel(CONFIG, bilstm=bilstm)
+    inputs = _inputs()
+    variables = modeling.named_variables(model)
+    with tf.GradientTape() as tape:
+        start, end = model(*inputs, training=False)
+        loss = tf.reduce_sum(start * inputs[1]) - tf.reduce_sum(end * inputs[1])
+    gradients = tape.gradient(loss, list(variables.values()))
+    missing = {name for name, g in zip(variables, gradients, strict=True) if g is None}
+    assert missing == {"bert/pooler/dense/kernel", "bert/pooler/dense/bias"}
+    for row, length in enumerate(LENGTHS):
+        alone = model(*(x[row : row + 1, :length] for x in inputs), training=False)
+        for side, found in zip((start, end), alone, strict=True):
+            np.testing.assert_allclose(found[0], side[row, :length], atol=2e-6)
+
+
+def test_nothing_is_dropped_above_the_encoder():
+    still = heads.SpanModel(CONFIG)  # without dropout in the encoder
+    found = [still(*_inputs(), training=training, seed=tf.constant([1, 2]))
+             for training in (True, False)]  # fmt: skip
+    np.testing.assert_array_equal(*found)

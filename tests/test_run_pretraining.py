@@ -121,7 +121,7 @@ def test_evaluation_of_an_initial_checkpoint_in_a_fresh_directory(folder, tmp_pa
     # A directory with a checkpoint of its own wins, and says so.
     caplog.clear()
     assert _main(*_flags(folder, tmp_path / "one", "--do_eval", f"--init_checkpoint={init}")) == 0
-    assert "evaluating" in caplog.text
+    assert "with the weights of" in caplog.text
     assert "model.ckpt-3; --init_checkpoint is ignored" in caplog.text
 
 

@@ -161,3 +161,37 @@ def test_a_story_keeps_the_order_of_its_scenes():
         assert len(story) == 13
         assert all(line.startswith(mornings) for line in story[:2])
         assert all(line.startswith(evenings) for line in story[-2:])
+
+
+TASK_FILES = ("villages_train.tsv", "villages_dev.tsv")
+
+
+def test_labelled_files_are_what_their_script_writes(script, tmp_path):
+    result = script("sample_data/make_tasks.py", f"--output_dir={tmp_path}")
+    assert result.returncode == 0, result.stderr
+    for name in TASK_FILES:
+        assert (tmp_path / name).read_bytes() == (FOLDER / name).read_bytes(), name
+
+
+def test_sentences_of_villages_are_distinct_true_and_do_not_name_them():
+    villages = {row["place"]: row for row in read_table("places")}
+    locals_of = {
+        name: [value for column, value in row.items() if column not in ("place", "land")]
+        for name, row in villages.items()
+    }
+    for table in ("people", "animals"):
+        for row in read_table(table):
+            skipped = ("place", "he")
+            locals_of[row["place"]] += [v for k, v in row.items() if k not in skipped]
+    rows = {
+        name: [line.split("\t") for line in (FOLDER / name).read_text().splitlines()]
+        for name in TASK_FILES
+    }
+    assert all(found.pop(0) == ["sentence", "village"] for found in rows.values())
+    train, dev = (rows[name] for name in TASK_FILES)
+    assert collections.Counter(village for _, village in train) == dict.fromkeys(villages, 24)
+    assert len(dev) == 800 and {village for _, village in dev} == set(villages)
+    assert len({sentence for sentence, _ in train + dev}) == len(train) + len(dev)
+    for sentence, village in train + dev:
+        assert village not in sentence
+        assert any(word in sentence for word in locals_of[village]), sentence

@@ -149,3 +149,7 @@ def test_a_file_of_a_header_alone(read):
 
 def test_an_empty_text_is_legal(read):
     assert read("cola", "test", "index\tsentence", "0\t", "1\tb")[0].text_a == ""
+
+
+def test_spaces_around_a_label_are_not_part_of_it(read):
+    assert [e.label for e in read("cola", "train", "x\t1 \t\ta", "x\t 0\t\tb")] == ["1", "0"]

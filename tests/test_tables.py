@@ -132,3 +132,13 @@ def test_a_missing_cell_says_what_was_found_and_needed(tmp_path):
 def test_an_empty_file_has_no_header(tmp_path):
     with pytest.raises(errors.UserError, match=r"a\.tsv is empty; expected a header line"):
         tables.Table(_write(tmp_path, "a.tsv", ""), header=True)
+
+
+def test_a_json_value_that_is_null_or_not_there(tmp_path):
+    path = _write(tmp_path, "a.jsonl", '{"text": null}\n{"txt": "b"}\n')
+    table = tables.Table(path, header=True)
+    null, absent = table
+    with pytest.raises(errors.UserError, match=r"a\.jsonl:1: text is null; give it a value"):
+        table.cell(null, "text")
+    with pytest.raises(errors.UserError, match=r"a\.jsonl:2: no value for key 'text'.*mean txt"):
+        table.cell(absent, "text")
