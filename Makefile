@@ -13,10 +13,10 @@ demo: .venv/ready
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh recipes/demo.sh
 
 test: .venv/ready-test
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
 test-slow: .venv/ready-test
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
 
 check: .venv/ready-test
 	$(BIN)/ruff check .

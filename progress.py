@@ -38,6 +38,18 @@ def duration(seconds: float) -> str:
     return f"{whole // 86400}d{whole // 3600 % 24:02d}h"
 
 
+def is_time(before: int, step: int, every: int, last: int) -> bool:
+    """Whether what is done every so many steps is due.
+
+    Args:
+      before: step at the last look.
+      step: step now.
+      every: steps from one time to the next; 0 for never.
+      last: step at which it is due in any case.
+    """
+    return every > 0 and (step >= last or step // every > before // every)
+
+
 class Events:
     """Scalars for TensorBoard and a metrics.jsonl beside them; ``tensorboard`` need not be
     installed.
@@ -144,8 +156,7 @@ class Training:
             held[1] += pair[1]
         if self._bar is not None:
             self._bar.update(step - self._bar.n)
-        is_time = self._first or step // self._log_steps > self._shown_step // self._log_steps
-        if is_time or step >= self._last_step:
+        if self._first or is_time(self._shown_step, step, self._log_steps, self._last_step):
             self._show(step, learning_rate, loss_parts, totals)
 
     def _show(

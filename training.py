@@ -399,11 +399,9 @@ class Trainer:
     def _after_steps(self, last: int, evaluates: bool) -> bool:
         """Saves when it is time; whether it is time to evaluate."""
         step = self.step
-        is_last = step >= last
-        if is_last or step % self._run.save_checkpoints_steps == 0:
+        if progress.is_time(step - 1, step, self._run.save_checkpoints_steps, last):
             self._save_step()
-        period = self._run.eval_steps
-        return evaluates and period > 0 and (is_last or step % period == 0)
+        return evaluates and progress.is_time(step - 1, step, self._run.eval_steps, last)
 
     def _keep_best(self, results: Mapping[str, float], best: Best) -> None:
         _log.info("step %d: %s", self.step, results_files.one_line(results))

@@ -79,6 +79,7 @@ def test_the_longest_word(make):
     assert run(tokenizer, texts)[1] == [0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [
     {},
     {"do_lower_case": False},

@@ -91,3 +91,18 @@ def test_events_are_read_back_as_scalars(tmp_path):
 def test_only_the_chief_writes(tmp_path):
     progress.Events(None).write(1, {"loss": 1.0})
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "before, step, every, last, due",
+    [
+        (9, 10, 5, 100, True),
+        (10, 11, 5, 100, False),
+        (8, 13, 5, 100, True),  # five steps at once
+        (11, 12, 5, 12, True),
+        (11, 12, 0, 12, False),
+        (0, 1, 1, 100, True),
+    ],
+)
+def test_is_time(before, step, every, last, due):
+    assert progress.is_time(before, step, every, last) is due

@@ -330,6 +330,7 @@ def test_a_second_command_in_the_same_directory_is_refused(
 # --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_real_run(folder, tmp_path):
     out = tmp_path / "out"
     more = ("--tasks=rte", "--learning_rates=1e-3", "--seeds=7", "--train_batch_size=4")

@@ -266,6 +266,7 @@ def test_records_without_a_masked_token_have_a_finite_loss(folder, tmp_path):
     assert all(row["masked_lm_loss"] == 0 and math.isfinite(row["loss"]) for row in rows)
 
 
+@pytest.mark.slow
 def test_two_devices_equal_one(folder, tmp_path, script):
     """Weights after ten steps, padding-free, with one shared step counter."""
     found = {}

@@ -1,0 +1,66 @@
+"""Brings other question sets into the JSON layout of SQuAD, for run_squad.py.
+
+    python convert_to_squad.py --input_format=triviaqa --input_file=qa/wikipedia-train.json \\
+        --evidence_dir=evidence/wikipedia --output_file=triviaqa.json
+
+    python convert_to_squad.py --input_format=mrqa --input_file=NewsQA.jsonl.gz \\
+        --output_file=newsqa.json
+
+TriviaQA: one question for each document that has an answer in its first tokens, as BERT was
+fine-tuned on it before SQuAD. MRQA: the first place of each detected answer; where a question has
+several, train with --answer_policy=first.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+import checkpoint_files
+import command_line
+import errors
+import inputs
+import options
+import outputs
+from tasks import triviaqa
+
+_log = logging.getLogger(__name__)
+
+
+def convert(flags: options.ConvertOptions) -> None:
+    """Reads one file, writes another.
+
+    Raises:
+      errors.UserError: the file has another layout, or nothing could be made of it.
+    """
+    sources = inputs.expand("input_file", flags.input_file)
+    if len(sources) > 1:
+        raise errors.FlagError(f"--input_file names {len(sources)} files; give one")
+    (output,) = outputs.check_files("output_file", [flags.output_file], sources)
+    if flags.input_format == "mrqa":
+        found = triviaqa.read_mrqa(sources[0])
+    else:
+        found = triviaqa.convert_triviaqa(sources[0], flags.evidence_dir, flags.max_tokens)
+    command_line.import_tensorflow()
+    import tensorflow as tf
+
+    tf.io.gfile.makedirs(os.path.dirname(output))
+    checkpoint_files.write_text(output, json.dumps(found) + "\n")
+    questions = sum(
+        len(paragraph["qas"]) for article in found["data"] for paragraph in article["paragraphs"]
+    )
+    _log.info("wrote %d questions to %s", questions, flags.output_file)
+
+
+GROUPS = (options.ConvertOptions,)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return command_line.run(convert, GROUPS, __doc__ or "", argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
