@@ -258,9 +258,9 @@ class RecordBatches:
             slices, output_signature=tf.TensorSpec([None], tf.string)
         )
         parsed = raw.map(
-            lambda rows: self._parse(rows, share.rows), tf.data.AUTOTUNE, deterministic=True
+            lambda rows: self._parse(rows, share.rows), num_parallel_calls=2, deterministic=True
         )
-        return parsed.prefetch(2 * len(share.replicas))
+        return batching.ahead(parsed, share)
 
     def _batches(self, start: int) -> Iterator[list[bytes]]:
         if self._seed is not None:
