@@ -257,9 +257,13 @@ class RecordBatches:
         raw = tf.data.Dataset.from_generator(
             slices, output_signature=tf.TensorSpec([None], tf.string)
         )
-        parsed = raw.map(
-            lambda rows: self._parse(rows, share.rows), num_parallel_calls=2, deterministic=True
-        )
+
+        # AutoGraph would rewrite the parser in a second, and change nothing.
+        @tf.autograph.experimental.do_not_convert
+        def parse(rows: tf.Tensor) -> dict[str, tf.Tensor]:
+            return self._parse(rows, share.rows)
+
+        parsed = raw.map(parse, num_parallel_calls=2, deterministic=True)
         return batching.ahead(parsed, share)
 
     def _batches(self, start: int) -> Iterator[list[bytes]]:

@@ -312,6 +312,8 @@ class Trainer:
             return True
         with _explained():  # before anything is written
             next(iter(batches.dataset(tf.distribute.InputContext(), self._examples_seen)))
+        if first:
+            _log.info("back at step %d, after %d examples", first, self._examples_seen)
         with contextlib.ExitStack() as stack:
             if self.is_chief:
                 stack.enter_context(_sole_writer(self._run.output_dir))

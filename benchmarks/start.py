@@ -37,7 +37,9 @@ def main() -> None:
         flags = [*sys.argv[1:], f"--output_dir={folder}", "--do_train", "--num_warmup_steps=2"]
         first = seconds_until("step 1/", *flags, "--num_train_steps=20")
         print(f"first step of a new run: {first:.1f} s")
-        again = seconds_until("step 21/", *flags, "--num_train_steps=22")
+        place = seconds_until("back at step 20", *flags, "--num_train_steps=22")
+        print(f"back at the place of a checkpoint: {place:.1f} s")
+        again = seconds_until("step 23/", *flags, "--num_train_steps=24")
         print(f"first step after going on from a checkpoint: {again:.1f} s")
 
 
