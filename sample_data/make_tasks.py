@@ -1,4 +1,4 @@
-"""Writes labelled data about the sample world: sentences, each with the village it tells of.
+"""Writes labelled data about the sample world: sentences with their villages, and questions.
 
 Usage: python sample_data/make_tasks.py [--output_dir=DIR]
 
@@ -6,12 +6,17 @@ villages_train.tsv has 24 sentences of each village, villages_dev.tsv 800 others
 its village: it takes knowledge of the world to tell that a heron belongs to the marsh. The
 sentences come from new tellings of the stories. A model that starts from random weights has too few
 rows to learn all that from; a pre-trained one has read of it.
+
+questions_train.json and questions_dev.json, in the layout of SQuAD, have paragraphs of three facts
+and a question about one of them; world/questions.tsv words it. In half of the paragraphs the
+facts are mixed with those of others, so that answers must be read, not remembered.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import json
 import logging
 import pathlib
 import random
@@ -23,6 +28,9 @@ import make_world
 SEED = 1931
 TRAINING_ROWS = 24  # of each village
 DEV_ROWS = 800
+TRAINING_QUESTIONS = 1200
+DEV_QUESTIONS = 300
+FACTS = 3  # of a paragraph
 
 _log = logging.getLogger(__name__)
 
@@ -71,14 +79,51 @@ def rows(world: make_world.World) -> tuple[list[tuple[str, str]], list[tuple[str
     raise AssertionError("sentences has no end")
 
 
+def questions(world: make_world.World, count: int, seed: int) -> dict:
+    """Paragraphs in the layout of SQuAD 1.1, each with a question about one of its facts."""
+    generator = random.Random(seed)
+    table = make_world.FOLDER / "world/questions.tsv"
+    asked = {row["relation"]: row for row in make_world.read_table(table)}
+    plots = list(world.plots())
+    paragraphs = []
+    while len(paragraphs) < count:
+        _, person, guest = make_world.draw(plots, generator)
+        cast = world.cast(person, guest, generator)
+        if generator.random() < 0.5:  # somebody else's tools, food, drink and so on
+            _, other, other_guest = make_world.draw(plots, generator)
+            strange = world.cast(other, other_guest, generator)
+            cast |= {row["answer"]: strange[row["answer"]] for row in asked.values()}
+        relations = list(asked)
+        told = [relations.pop(int(generator.random() * len(relations))) for _ in range(FACTS)]
+        relation = make_world.draw(told, generator)
+        facts = [make_world.polish(world.statement(name, cast)) + "." for name in told]
+        answer = cast[asked[relation]["answer"]]
+        question = make_world.polish(make_world.fill(asked[relation]["question"], cast))
+        context = " ".join(facts)
+        start = context.find(answer, context.index(facts[told.index(relation)]))
+        if context.count(answer) != 1:  # which of them is meant would be a guess
+            continue
+        name = f"{seed}-{len(paragraphs)}"
+        answers = [{"text": answer, "answer_start": start}]
+        qas = [{"id": name, "question": question, "answers": answers}]
+        paragraphs.append({"context": context, "qas": qas})
+    return {"version": "1.1", "data": [{"title": "villages", "paragraphs": paragraphs}]}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Writes villages_train.tsv and villages_dev.tsv."""
+    """Writes the four files."""
     parser = argparse.ArgumentParser(description="Writes labelled data about the sample world.")
     parser.add_argument("--output_dir", type=pathlib.Path, default=make_world.FOLDER)
     options = parser.parse_args(None if argv is None else argv[1:])
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     options.output_dir.mkdir(parents=True, exist_ok=True)
-    parts = zip(("train", "dev"), rows(make_world.World.read()), strict=True)
+    world = make_world.World.read()
+    for part, count in (("train", TRAINING_QUESTIONS), ("dev", DEV_QUESTIONS)):
+        path = options.output_dir / f"questions_{part}.json"
+        text = json.dumps(questions(world, count, SEED + count), sort_keys=True) + "\n"
+        path.write_text(text, encoding="utf-8", newline="\n")
+        _log.info("%s: %d questions", path, count)
+    parts = zip(("train", "dev"), rows(world), strict=True)
     for part, found in parts:
         path = options.output_dir / f"villages_{part}.tsv"
         lines = [("sentence", "village"), *found]

@@ -31,6 +31,7 @@ import random
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 SEED = 1907
@@ -71,7 +72,7 @@ class World:
     @classmethod
     def read(cls, folder: pathlib.Path = FOLDER / "world") -> World:
         """Reads the five tables, the relations and the stories."""
-        relations = _read_table(folder / "relations.tsv")
+        relations = read_table(folder / "relations.tsv")
         return cls(
             places=dict(_rows(folder, "places")),
             people={name: _with_pronouns(row) for name, row in _rows(folder, "people")},
@@ -95,13 +96,13 @@ class World:
         place = self.people[person]["place"]
         animals = [name for name, row in self.animals.items() if row["place"] == place]
         weather = [name for name, row in self.weather.items() if place in row["places"].split(", ")]
-        animal, sky = _draw(animals, generator), _draw(weather, generator)
+        animal, sky = draw(animals, generator), draw(weather, generator)
         village, visitor = self.places[place], self.guests[guest]
         return village | self.people[person] | self.animals[animal] | self.weather[sky] | visitor
 
     def statement(self, relation: str, cast: Row) -> str:
         """Says one fact about a cast, without capital and full stop: ``the heron eats trout``."""
-        return _fill(self.relations[relation], cast)
+        return fill(self.relations[relation], cast)
 
     def tell(self, story: str, cast: Row, generator: random.Random) -> Document:
         """Tells a story: for each scene its count of sentences, filled with the cast."""
@@ -111,7 +112,7 @@ class World:
             for scene in self.stories[story]
             for sentence in _draw_in_order(scene.sentences, scene.count, generator)
         ]
-        return [_polish(_fill(text, cast | facts)) for text in chosen]
+        return [polish(fill(text, cast | facts)) for text in chosen]
 
 
 def documents(world: World, seed: int = SEED) -> tuple[list[Document], list[Document]]:
@@ -184,14 +185,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _read_table(path: pathlib.Path) -> list[Row]:
+def read_table(path: pathlib.Path) -> list[Row]:
+    """The rows of a tab separated file with a header."""
     with path.open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines, delimiter="\t", strict=True))
 
 
 def _rows(folder: pathlib.Path, name: str) -> list[tuple[str, Row]]:
     """The rows of a table with their first column, which names them."""
-    return [(next(iter(row.values())), row) for row in _read_table(folder / f"{name}.tsv")]
+    return [(next(iter(row.values())), row) for row in read_table(folder / f"{name}.tsv")]
 
 
 def _with_pronouns(row: Row) -> Row:
@@ -216,7 +218,8 @@ def _read_stories(path: pathlib.Path) -> dict[str, tuple[Scene, ...]]:
     return stories
 
 
-def _draw(items: Sequence[str], generator: random.Random) -> str:
+def draw(items: Sequence[Any], generator: random.Random) -> Any:
+    """One of the items, each equally likely."""
     return items[int(generator.random() * len(items))]
 
 
@@ -228,11 +231,12 @@ def _draw_in_order(items: Sequence[str], count: int, generator: random.Random) -
             yield item
 
 
-def _fill(text: str, values: Row) -> str:
+def fill(text: str, values: Row) -> str:
+    """Puts the values of a cast in the slots of a text."""
     return _SLOT.sub(lambda match: values[match[1]], text)
 
 
-def _polish(text: str) -> str:
+def polish(text: str) -> str:
     """Puts a capital letter in front, and ``an`` before a vowel."""
     text = _ARTICLE.sub(r"\1n ", text)
     return text[0].upper() + text[1:]

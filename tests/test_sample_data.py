@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import csv
+import json
 import math
 import random
 import re
@@ -164,12 +165,13 @@ def test_a_story_keeps_the_order_of_its_scenes():
 
 
 TASK_FILES = ("villages_train.tsv", "villages_dev.tsv")
+QUESTION_FILES = ("questions_train.json", "questions_dev.json")
 
 
 def test_labelled_files_are_what_their_script_writes(script, tmp_path):
     result = script("sample_data/make_tasks.py", f"--output_dir={tmp_path}")
     assert result.returncode == 0, result.stderr
-    for name in TASK_FILES:
+    for name in TASK_FILES + QUESTION_FILES:
         assert (tmp_path / name).read_bytes() == (FOLDER / name).read_bytes(), name
 
 
@@ -195,3 +197,19 @@ def test_sentences_of_villages_are_distinct_true_and_do_not_name_them():
     for sentence, village in train + dev:
         assert village not in sentence
         assert any(word in sentence for word in locals_of[village]), sentence
+
+
+def test_answers_stand_where_they_should_and_nowhere_else():
+    seen = set()
+    for name, count in zip(QUESTION_FILES, (1200, 300), strict=True):
+        paragraphs = json.loads((FOLDER / name).read_text())["data"][0]["paragraphs"]
+        assert len(paragraphs) == count
+        for paragraph in paragraphs:
+            (question,) = paragraph["qas"]
+            (answer,) = question["answers"]
+            context, text, start = paragraph["context"], answer["text"], answer["answer_start"]
+            assert context[start : start + len(text)] == text and context.count(text) == 1
+            assert context.count(".") == 3 and question["question"].endswith("?")
+            assert not re.search(r"[{}]", context + question["question"])
+            assert question["id"] not in seen
+            seen.add(question["id"])
