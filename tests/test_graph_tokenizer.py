@@ -53,6 +53,7 @@ def characters(text: str, lower: bool = True) -> list[str]:
     return found + [f"##{char}" for char in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOWER_CASE)
 def test_tokens_equal_those_of_the_original(name, shared):
     path = str(shared / "data/vocab" / name / "vocab.txt")
@@ -104,6 +105,7 @@ def test_random_texts_equal_python(make, flags):
     assert run(tokenizer, texts) == expected
 
 
+@pytest.mark.slow
 def test_bytes_that_are_no_text_equal_python(make):
     tokenizer = make(characters("aé今😀"))
     rng = random.Random(3)
@@ -128,6 +130,7 @@ def test_every_code_point_equals_python(make, lower):
         assert run(tokenizer, texts) == tokenizer.tokenizer.encode_batch(texts)
 
 
+@pytest.mark.slow
 def test_layout_equals_that_of_training(make):
     tokenizer = make(["[CLS]", "[SEP]", "a", "b"])
     texts = [("a " * m, "b " * n) for m in range(9) for n in range(9)] + [("a", " \u00ad ")]
