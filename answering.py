@@ -57,7 +57,7 @@ class Answering:
         """What an earlier run left, if it is wanted."""
         places = [
             self._run.output_dir,
-            *directories([self._run.eval_checkpoint, *members]),
+            *checkpoint_files.run_directories([self._run.eval_checkpoint, *members]),
         ]
         found = squad_data.read_threshold(places)
         if found is None and self._is_auto:
@@ -173,16 +173,3 @@ class Answering:
             len(answers.predictions),
             os.path.join(self._run.output_dir, "predictions.json"),
         )
-
-
-def directories(paths: Sequence[str]) -> list[str]:
-    """The directories of runs that made some checkpoints, which may be directories themselves."""
-    found = []
-    for path in paths:
-        if path in ("", "best", "all"):
-            continue
-        directory = path if os.path.isdir(path) else os.path.dirname(path)
-        found.append(directory)
-        if os.path.basename(os.path.abspath(directory)) in ("best", "weights"):
-            found.append(os.path.dirname(os.path.abspath(directory)))
-    return found

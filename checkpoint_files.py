@@ -227,6 +227,19 @@ def parts(prefix: str, ending: str = "") -> list[str]:
     return [os.path.join(directory, name) for name in names]
 
 
+def run_directories(paths: Iterable[str]) -> list[str]:
+    """The directories of runs that made some checkpoints, which may be directories themselves."""
+    found = []
+    for path in paths:
+        if path in ("", "best", "all"):
+            continue
+        directory = path if os.path.isdir(path) else os.path.dirname(path)
+        found.append(directory)
+        if os.path.basename(os.path.abspath(directory)) in ("best", "weights"):
+            found.append(os.path.dirname(os.path.abspath(directory)))
+    return found
+
+
 def write_text(path: str, text: str) -> None:
     """Writes a small file, which appears whole or not at all."""
     temporary = f"{path}.tempstate{os.getpid()}"

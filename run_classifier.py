@@ -14,9 +14,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
+import checkpoint_files
 import command_line
 import errors
 import options
@@ -56,7 +57,9 @@ def classify(
       errors.FlagError: flags that do not fit each other.
     """
     _check_flags(task, tuning, run)
-    data = classifier_data.ClassifierData(task, list(_directories(model, run)))
+    # labels.txt may lie beside the checkpoints that a run without training may use.
+    places = (run.eval_checkpoint, run.output_dir, model.init_checkpoint)
+    data = classifier_data.ClassifierData(task, checkpoint_files.run_directories(places))
     data.read(tuning.do_train, bool(run.eval_steps))
     command_line.import_tensorflow()
     import devices
@@ -173,17 +176,6 @@ def _check_files(
             raise errors.FlagError(f"--{flag} is missing; {why} with --task_name=custom needs it")
 
 
-def _directories(model: options.ModelOptions, run: options.RunOptions) -> Iterator[str]:
-    """Where labels.txt may lie: beside the checkpoints that a run without training may use."""
-    for path in (run.eval_checkpoint, run.output_dir, model.init_checkpoint):
-        if path in ("", "best", "all"):
-            continue
-        directory = path if os.path.isdir(path) else os.path.dirname(path)
-        yield directory
-        if os.path.basename(os.path.abspath(directory)) in ("best", "weights"):
-            yield os.path.dirname(os.path.abspath(directory))
-
-
 def _build_task(
     data: classifier_data.ClassifierData,
     config: modeling.BertConfig,
@@ -255,7 +247,6 @@ def _predict(
     directory: str,
 ) -> None:
     """Writes a line for each example of a test set."""
-    import checkpoint_files
     from tasks import classification
 
     logits = _logits(trainer, data.batches(name, batch_size))

@@ -64,7 +64,6 @@ def ours(path: str, training: str) -> None:
     import checkpoints
     import heads
     import modeling
-    import optimization
     import ragged
     import steps
     from tasks import classification
@@ -88,17 +87,7 @@ def ours(path: str, training: str) -> None:
     dataset = batches.dataset(tf.distribute.InputContext())
     iterator = iter(dataset if training == "train" else dataset.repeat())
     if training == "train":
-        trained = steps.TrainStep(
-            task,
-            variables,
-            tf.Variable(0, dtype=tf.int64, trainable=False),
-            strategy=strategy,
-            schedule=optimization.Schedule(2e-5, 10_000),
-            accumulation=1,
-            seed=1,
-            half=False,
-            xla=False,
-        )
+        trained = sides.our_training(task, variables)
         one = tf.constant(1)
 
         def step(index: int) -> float:
@@ -127,12 +116,7 @@ def theirs(path: str, training: str, padding: str, folder: str) -> None:
     model = transformers.BertForSequenceClassification(transformers.BertConfig(**sides.CONFIG))
     state = safetensors.torch.load_file(f"{folder}/model.safetensors")
     model.load_state_dict({f"bert.{name}": value for name, value in state.items()}, strict=False)
-    kept = ("bias", "LayerNorm.weight")
-    groups = [
-        {"params": [p for n, p in model.named_parameters() if not n.endswith(kept)]},
-        {"params": [p for n, p in model.named_parameters() if n.endswith(kept)], "weight_decay": 0},
-    ]
-    optimizer = torch.optim.AdamW(groups, lr=2e-5, weight_decay=0.01)
+    update = sides.torch_training(model)
 
     def step(index: int) -> float:
         first = index * BATCH % len(order)
@@ -150,11 +134,7 @@ def theirs(path: str, training: str, padding: str, folder: str) -> None:
                 return float(model(**tensors).logits.sum())
         model.train()
         loss = model(**tensors, labels=torch.tensor(data["labels"][rows].astype("int64"))).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        return float(loss)
+        return update(loss)
 
     sides.answer({}, step)
 

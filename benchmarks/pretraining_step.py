@@ -58,9 +58,7 @@ def ours(path: str) -> None:
 
     import checkpoints
     import modeling
-    import optimization
     import record_batches
-    import steps
     from tasks import pretraining
 
     data = np.load(path)
@@ -70,17 +68,7 @@ def ours(path: str) -> None:
     checkpoints.restore(
         variables, checkpoints.resolve(str(sides.model_folder() / "model.safetensors"))
     )
-    train = steps.TrainStep(
-        task,
-        variables,
-        tf.Variable(0, dtype=tf.int64, trainable=False),
-        strategy=tf.distribute.get_strategy(),
-        schedule=optimization.Schedule(2e-5, 10_000),
-        accumulation=1,
-        seed=1,
-        half=False,
-        xla=False,
-    )
+    train = sides.our_training(task, variables)
     dataset = tf.data.Dataset.from_tensor_slices({name: data[name] for name in data.files})
     iterator = iter(dataset.map(record_batches.trim).repeat().prefetch(2))
     one = tf.constant(1)
@@ -116,12 +104,7 @@ def theirs(path: str, weights: str) -> None:
     missing = model.load_state_dict(state, strict=False)
     assert not [name for name in missing.missing_keys if name.startswith("bert.")], missing
     model.train()
-    kept = ("bias", "LayerNorm.weight")
-    groups = [
-        {"params": [p for n, p in model.named_parameters() if not n.endswith(kept)]},
-        {"params": [p for n, p in model.named_parameters() if n.endswith(kept)], "weight_decay": 0},
-    ]
-    optimizer = torch.optim.AdamW(groups, lr=2e-5, weight_decay=0.01)
+    update = sides.torch_training(model)
 
     def step(index: int) -> float:
         batch = {name: data[name][index].astype("int64") for name in data.files}
@@ -136,11 +119,7 @@ def theirs(path: str, weights: str) -> None:
             labels=torch.tensor(labels),
             next_sentence_label=torch.tensor(batch["next_sentence_labels"][:, 0]),
         )
-        output.loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        return float(output.loss)
+        return update(output.loss)
 
     sides.answer({}, step)
 

