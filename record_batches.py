@@ -95,14 +95,19 @@ class _Index:
 
     def __init__(self, path: str):
         self._files: dict[str, Any] = {}
-        if path and tf.io.gfile.exists(path):
-            with tf.io.gfile.GFile(path) as file:
-                self._files = json.loads(file.read())
+        if not path or not tf.io.gfile.exists(path):
+            return
+        with tf.io.gfile.GFile(path, "rb") as file:
+            text = file.read()
+        try:
+            self._files = dict(json.loads(text))
+        except (ValueError, TypeError):
+            _log.warning("%s: damaged; the records are counted again", path)
 
-    def windows(self, path: str) -> list[Window]:
-        """The windows of a file that has not changed since; none: not known."""
+    def windows(self, path: str, state: list[int]) -> list[Window]:
+        """The windows of a file that is in the same state as then; none: not known."""
         known = self._files.get(path)
-        if known is None or known["state"] != _state(path):
+        if known is None or known["state"] != state:
             return []
         return [Window(path, offset, count) for offset, count in known["windows"]]
 
@@ -213,8 +218,10 @@ class RecordBatches:
         self._windows: list[Window] = []
         left = sys.maxsize if max_batches is None else max_batches * batch_size
         known = _Index(index)
+        # From before the count: what is written to a file meanwhile must not go unseen later.
+        self._states = {path: _state(path) for path in paths}
         for path in paths:
-            found = known.windows(path) or find_windows(path, most=left)
+            found = known.windows(path, self._states[path]) or find_windows(path, most=left)
             left -= sum(window.records for window in found)
             self._windows += found
         self._features = features
@@ -231,7 +238,7 @@ class RecordBatches:
         files: dict[str, Any] = {}
         for window in dict.fromkeys(self._windows):  # a file may be there twice
             if window.path not in files:
-                files[window.path] = {"state": _state(window.path), "windows": []}
+                files[window.path] = {"state": self._states[window.path], "windows": []}
             files[window.path]["windows"].append([window.offset, window.records])
         checkpoint_files.write_text(path, json.dumps(files) + "\n")
 

@@ -209,7 +209,19 @@ def test_an_index_spares_the_walk_through_files_that_have_not_changed(tmp_path, 
     for one, other in zip(_some(first), _some(again), strict=True):
         np.testing.assert_array_equal(one["masked_lm_ids"], other["masked_lm_ids"])
     _write(files[1], range(50, 75))
-    assert open_files(index).num_examples == 125 and walked == [files[1]]
+    changed = open_files(index)
+    assert changed.num_examples == 125 and walked == [files[1]]
+    _write(files[1], range(50, 80))  # after the count, before the index is written
+    changed.write_index(index)
+    assert open_files(index).num_examples == 130
+
+
+@pytest.mark.parametrize("text", ["", '{"a": ', "[1, 2]", "7", "\0\1"])
+def test_a_damaged_index_is_told_and_not_used(tmp_path, files, text, caplog):
+    (tmp_path / "index.json").write_text(text)
+    index = str(tmp_path / "index.json")
+    found = record_batches.RecordBatches(files, FEATURES, batch_size=5, seed=1, index=index)
+    assert found.num_examples == 73 and "damaged; the records are counted again" in caplog.text
 
 
 def _some(batches):
