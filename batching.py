@@ -7,7 +7,6 @@ so that those of a batch are of about one length; ``in_order`` puts what came ou
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,8 +14,6 @@ import numpy as np
 import tensorflow as tf
 
 import ragged
-
-_log = logging.getLogger(__name__)
 
 INDEX = "example_index"
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 
 import tensorflow as tf
 
 import errors
 import options
-
-_log = logging.getLogger(__name__)
 
 COMPUTE_DTYPES = {"float32": tf.float32, "bfloat16": tf.bfloat16, "float16": tf.float16}
 

@@ -41,11 +41,13 @@ class Ragged(NamedTuple):
         Returns:
           [B, F], of the type of ``values``.
         """
-        lengths = self.lengths[rows]
+        rows = np.asarray(rows)
+        starts = self.offsets[rows]
+        lengths = self.offsets[rows + 1] - starts  # not of all N rows, for each batch anew
         columns = np.arange(length)
         real = columns < lengths[:, None]
         found = np.zeros([len(rows), length], self.values.dtype)
-        found[real] = self.values[(self.offsets[rows][:, None] + columns)[real]]
+        found[real] = self.values[(starts[:, None] + columns)[real]]
         return found
 
 
