@@ -21,7 +21,8 @@
 # from pre-trained models of different seeds if you have them, then predict with all of them:
 #
 #   python run_squad.py --do_predict --do_eval --predict_file=squad/dev-v1.1.json \
-#     --init_checkpoint=run1,run2,run3 --output_dir=ensemble --vocab_file=... --bert_config_file=...
+#     --init_checkpoint=run1/squad,run2/squad,run3/squad --output_dir=ensemble --vocab_file=... \
+#     --bert_config_file=...
 #
 # Expected time: the paper gives about 30 minutes on one Cloud TPU for F1 91.0, a few hours on a
 # GPU. Steps, BASE: 14,599 of 12 questions. Stopped, or killed, the same command goes on.
@@ -46,8 +47,9 @@ if [ -n "${TRIVIAQA_DIR:-}" ]; then
     --input_file="$TRIVIAQA_DIR/qa/wikipedia-train.json" \
     --evidence_dir="$TRIVIAQA_DIR/evidence/wikipedia" --output_file="$OUT/triviaqa.json"
   squad --do_train=True --train_file="$OUT/triviaqa.json" --num_train_epochs=1.0 \
-    --output_dir="$OUT/triviaqa"
-  INIT=$OUT/triviaqa
+    --output_dir="$OUT/triviaqa" --save_weights_only
+  INIT=$OUT/triviaqa/weights # there when training has ended
+  [ -d "$INIT" ] || { echo "stopped before the end of TriviaQA; run this again" >&2; exit 1; }
 fi
 
 squad --do_train=True --train_file="$SQUAD_DIR/train-v1.1.json" --num_train_epochs=2.0 \

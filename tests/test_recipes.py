@@ -1,0 +1,137 @@
+"""The recipes run as they stand, on a tiny model and a few rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import squad_files
+import tiny_glue
+import tiny_squad
+
+import checkpoints
+import modeling
+
+RECIPES = pathlib.Path(__file__).resolve().parents[1] / "recipes"
+SQUAD_FLAGS = "--max_seq_length=40 --max_query_length=8"
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A released model's folder, GLUE and SQuAD."""
+    folder = tmp_path_factory.mktemp("recipes")
+    bert = folder / "uncased_tiny"
+    bert.mkdir()
+    tiny_squad.write_model(bert, [*tiny_glue.WORDS[5:], "rome"])
+    (bert / "config.json").rename(bert / "bert_config.json")
+    config = modeling.BertConfig.from_json_file(str(bert / "bert_config.json"))
+    encoder = modeling.named_variables(modeling.BertModel(config))
+    prefix = pathlib.Path(checkpoints.save(str(folder / "saved"), 0, encoder))
+    for path in prefix.parent.glob(f"{prefix.name}.[id]*"):
+        path.rename(bert / path.name.replace(prefix.name, "bert_model.ckpt"))
+    tiny_glue.write_all(folder / "glue")
+    (folder / "squad").mkdir()
+    for name, count, version_2 in (
+        ("train-v1.1", 40, False), ("dev-v1.1", 13, False),
+        ("train-v2.0", 40, True), ("dev-v2.0", 13, True),
+    ):  # fmt: skip
+        paragraphs = tiny_squad.colour_paragraphs(count, version_2)
+        tiny_squad.write_json(folder / f"squad/{name}.json", *paragraphs)
+    evidence = folder / "triviaqa/evidence/wikipedia"
+    evidence.mkdir(parents=True)
+    (evidence / "Rome.txt").write_text("a b rome c d")
+    (folder / "triviaqa/qa").mkdir()
+    page = {
+        "QuestionId": "t", "Question": "what ?", "EntityPages": [{"Filename": "Rome.txt"}],
+        "Answer": {"Value": "Rome", "Aliases": ["Rome"], "NormalizedAliases": ["rome"]},
+    }  # fmt: skip
+    pages = {"Data": [{**page, "QuestionId": f"t{index}"} for index in range(600)]}
+    (folder / "triviaqa/qa/wikipedia-train.json").write_text(json.dumps(pages))
+    return folder
+
+
+def _start(folder, recipe, output, **variables):
+    bert = str(folder / "uncased_tiny")
+    places = {"GLUE_DIR": "glue", "SQUAD_DIR": "squad"}
+    environment = {
+        **os.environ,
+        "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
+        "BERT_DIR": bert,
+        "BERT_BASE_DIR": bert,
+        **{name: str(folder / place) for name, place in places.items()},
+        **variables,
+    }
+    command = ["sh", str(RECIPES / recipe), str(output)]
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def _run(folder, recipe, output, **variables):
+    process = _start(folder, recipe, output, **variables)
+    text, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, text[-2000:]
+    return text
+
+
+def test_mrpc(folder, tmp_path):
+    _run(folder, "mrpc.sh", tmp_path / "run")
+    assert "eval_accuracy" in (tmp_path / "run/eval_results.txt").read_text()
+    lines = (tmp_path / "run/predictions/test_results.tsv").read_text().splitlines()
+    assert len(lines) == 5
+
+
+def test_glue(folder, tmp_path):
+    flags = "--tasks=rte,sts-b --learning_rates=1e-3 --max_seq_length=16"
+    _run(folder, "glue.sh", tmp_path / "run", RUN_GLUE_FLAGS=flags)
+    assert "rte" in (tmp_path / "run/summary.txt").read_text().lower()
+    predicted = list((tmp_path / "run").glob("*/test/test_results.tsv"))
+    assert len(predicted) == 2
+
+
+def test_squad_after_triviaqa(folder, tmp_path):
+    run = tmp_path / "run"
+    more = {"TRIVIAQA_DIR": str(folder / "triviaqa"), "RUN_SQUAD_FLAGS": SQUAD_FLAGS}
+    text = _run(folder, "squad1.sh", run, **more)
+    assert "600 examples" in text
+    assert f"--init_checkpoint={run}/triviaqa/weights" in text
+    found = json.loads((run / "squad/eval_results.json").read_text())
+    assert {"exact_match", "f1", "global_step"} == found.keys()
+    assert len(json.loads((run / "squad/predictions.json").read_text())) == 13
+
+
+def test_a_stopped_stage_is_not_taken_for_a_trained_one(folder, tmp_path):
+    run = tmp_path / "run"
+    flags = f"{SQUAD_FLAGS} --train_batch_size=1 --log_steps=1"
+    more = {"TRIVIAQA_DIR": str(folder / "triviaqa"), "RUN_SQUAD_FLAGS": flags}
+    process = _start(folder, "squad1.sh", run, **more)
+    deadline = time.monotonic() + 120
+    while not (run / "triviaqa/metrics.jsonl").exists():
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.1)
+    for child in (
+        pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    ):
+        os.kill(int(child), signal.SIGTERM)
+    text, _ = process.communicate(timeout=120)
+    assert process.returncode == 1 and "stopped before the end of TriviaQA" in text
+    assert not (run / "squad").exists()
+
+
+def test_squad_2_with_questions_of_ones_own(folder, tmp_path):
+    run = tmp_path / "run"
+    test = tiny_squad.write_json(
+        tmp_path / "test.json", ("a red b", [squad_files.question("mine")])
+    )
+    text = _run(folder, "squad2.sh", run, RUN_SQUAD_FLAGS=SQUAD_FLAGS, TEST_FILE=test)
+    threshold = json.loads((run / "null_threshold.json").read_text())["null_score_diff_threshold"]
+    assert f"null_score_diff_threshold {threshold} of {run}/null_threshold.json" in text
+    assert list(json.loads((run / "predictions.json").read_text())) == ["mine"]
