@@ -11,11 +11,12 @@ from typing import cast
 import numpy as np
 
 import checkpoint_files
+import checkpoints
 import errors
 import evaluation
 import options
 import training
-from tasks import question_answering, squad_answers, squad_data, squad_logits
+from tasks import null_threshold, question_answering, squad_answers, squad_data, squad_logits
 
 _log = logging.getLogger(__name__)
 
@@ -27,10 +28,7 @@ class Answering:
       trainer: of the model.
       data: the sets.
       task, run: the flags.
-      members: models of an ensemble; one or none: the model is the one at hand.
-
-    Raises:
-      errors.UserError: a threshold that an earlier run should have left is not there.
+      members: what --init_checkpoint names; several answer together, else the model at hand does.
     """
 
     def __init__(
@@ -45,45 +43,33 @@ class Answering:
         self._data = data
         self._task = task
         self._run = run
+        self._given = members
         self._members = members if len(members) > 1 else ()
         self._is_auto = task.null_score_diff_threshold == "auto"
-        self._stored = None
-        if task.version_2_with_negative and not task.dev_file:
-            self._stored = self._find_threshold(members)
         self._same_file = bool(task.dev_file) and task.dev_file == task.predict_file
         self._tuned: tuple[float, float] | None = None
 
-    def _find_threshold(self, members: Sequence[str]) -> squad_data.Threshold | None:
-        """What an earlier run left, if it is wanted."""
-        places = [
-            self._run.output_dir,
-            *checkpoint_files.run_directories([self._run.eval_checkpoint, *members]),
-        ]
-        found = squad_data.read_threshold(places)
-        if found is None and self._is_auto:
+    def _model(self) -> str:
+        """The digest of the models that answer."""
+        if not self._members:
+            variables = self._trainer.variables
+            weights = {name: variables[name].numpy() for name in null_threshold.WEIGHTS}
+            return null_threshold.digest([weights])
+        found = [checkpoints.resolve(member) for member in self._members]
+        return null_threshold.digest(member.read(null_threshold.WEIGHTS) for member in found)
+
+    def _kept_threshold(self) -> float:
+        """What an earlier run found for the model."""
+        places = checkpoint_files.run_directories([self._run.named_checkpoint, *self._given])
+        places.append(self._run.output_dir)
+        found = null_threshold.find(places, self._model())
+        if found is None:
             raise errors.UserError(
                 "--null_score_diff_threshold=auto: no null_threshold.json in "
                 f"{' or '.join(places)}; give a --dev_file to tune it on"
             )
-        if found and not self._is_auto:
-            _log.info(
-                "%s has a tuned threshold, %s, which --null_score_diff_threshold=auto would use",
-                found.path,
-                found.value,
-            )
-            return None
-        if found:
-            step = self._trainer.step
-            _log.info("null_score_diff_threshold %s of %s", found.value, found.path)
-            if step and found.step and step != found.step:
-                _log.warning(
-                    "%s was tuned at step %d, and the model is of step %d; tune it again with "
-                    "--dev_file",
-                    found.path,
-                    found.step,
-                    step,
-                )
-        return found
+        _log.info("null_score_diff_threshold %s of %s", found[0].value, found[1])
+        return found[0].value
 
     def scores(self, part: str) -> dict[str, float]:
         """Scores of the model at hand on a set."""
@@ -109,11 +95,12 @@ class Answering:
             self._write(answers)
 
     def _answers(self, part: str) -> squad_answers.Answers:
+        if self._is_auto and not self._task.dev_file:
+            threshold = self._kept_threshold()  # before the long work, should there be none
+            return self._data.answers(part, self._logits(part)).with_threshold(threshold)
         answers = self._data.answers(part, self._logits(part))
         if not self._is_auto:
             return answers
-        if self._stored:
-            return answers.with_threshold(self._stored.value)
         is_dev = part == "dev" or self._same_file
         on_dev = answers if is_dev else self._data.answers("dev", self._logits("dev"))
         self._tuned = self._data.tune("dev", on_dev)
@@ -125,7 +112,7 @@ class Answering:
             return self._predicted(part)
         found = []
         for member in self._members:
-            self._trainer.use(member)
+            self._trainer.use(member, "--init_checkpoint")
             found.append(self._predicted(part))
         return squad_logits.average(found)
 
@@ -147,11 +134,12 @@ class Answering:
     # ------------------------------------------------------------------ files
 
     def _keep_threshold(self) -> None:
-        if self._tuned and self._trainer.is_chief:
-            step = 0 if self._members else self._trainer.step
-            squad_data.write_threshold(
-                self._run.output_dir, *self._tuned, self._task.dev_file, step
-            )
+        if not self._tuned or not self._trainer.is_chief:
+            return
+        step = 0 if self._members else self._trainer.step
+        path = f"{evaluation.stem(self._trainer, self._run, 'null_threshold')}.json"
+        found = null_threshold.Threshold(*self._tuned, self._task.dev_file, step, self._model())
+        null_threshold.write(path, found)
 
     def _write_scores(self, scores: dict[str, float]) -> None:
         if not self._members:

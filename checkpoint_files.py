@@ -231,24 +231,38 @@ def run_directories(paths: Iterable[str]) -> list[str]:
     """The directories of runs that made some checkpoints, which may be directories themselves."""
     found = []
     for path in paths:
-        if path in ("", "best", "all"):
+        if not path:
             continue
-        directory = path if os.path.isdir(path) else os.path.dirname(path)
+        directory = path if _is_directory(path) else os.path.dirname(path)
         found.append(directory)
-        if os.path.basename(os.path.abspath(directory)) in ("best", "weights"):
-            found.append(os.path.dirname(os.path.abspath(directory)))
+        whole = directory.rstrip("/") if "://" in directory else os.path.abspath(directory)
+        if os.path.basename(whole) in ("best", "weights"):
+            found.append(os.path.dirname(whole))
     return found
 
 
+def _is_directory(path: str) -> bool:
+    if "://" not in path:
+        return os.path.isdir(path)  # TensorFlow takes seconds to come
+    import tensorflow as tf
+
+    return tf.io.gfile.isdir(path)
+
+
 def write_text(path: str, text: str) -> None:
+    """Writes a small file in UTF-8, which appears whole or not at all."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: str, data: bytes) -> None:
     """Writes a small file, which appears whole or not at all."""
     temporary = f"{path}.tempstate{os.getpid()}"
     if "://" in path:
-        _write_remote(path, temporary, text)
+        _write_remote(path, temporary, data)
         return
     try:
-        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with open(temporary, "wb") as file:
+            file.write(data)
         sync(temporary)
         os.replace(temporary, path)
     except BaseException:
@@ -257,12 +271,12 @@ def write_text(path: str, text: str) -> None:
         raise
 
 
-def _write_remote(path: str, temporary: str, text: str) -> None:
+def _write_remote(path: str, temporary: str, data: bytes) -> None:
     import tensorflow as tf
 
     try:
-        with tf.io.gfile.GFile(temporary, "w") as file:
-            file.write(text)
+        with tf.io.gfile.GFile(temporary, "wb") as file:
+            file.write(data)
         tf.io.gfile.rename(temporary, path, overwrite=True)
     except BaseException:
         if tf.io.gfile.exists(temporary):

@@ -161,11 +161,11 @@ def clean_leftovers(directory: str) -> list[str]:
             (tf.io.gfile.rmtree if tf.io.gfile.isdir(path) else tf.io.gfile.remove)(path)
             removed.append(name)
     if removed:
-        shown = weight_matching.some(removed)
+        shown = errors.some(removed)
         _log.info("%s: removed what an interrupted save left: %s", directory, shown)
     unlisted = sorted(name for name in whole - listed_names if re.fullmatch(_OURS, name))
     if unlisted:
-        shown = weight_matching.some(unlisted)
+        shown = errors.some(unlisted)
         _log.warning("%s: not used, the file `checkpoint` does not list it: %s", directory, shown)
     return removed
 
@@ -358,7 +358,7 @@ def _resolve_directory(directory: str) -> checkpoint_files.Weights:
     for ending in (".index", ".safetensors"):
         found = [os.path.join(directory, name) for name in names if name.endswith(ending)]
         if len(found) > 1:
-            shown = weight_matching.some(name.removesuffix(".index") for name in found)
+            shown = errors.some(name.removesuffix(".index") for name in found)
             raise errors.UserError(f"the directory has {len(found)} checkpoints, name one: {shown}")
         if found and ending == ".index":
             return checkpoint_files.Checkpoint(found[0].removesuffix(ending))
@@ -366,7 +366,7 @@ def _resolve_directory(directory: str) -> checkpoint_files.Weights:
             return safetensors_weights.HuggingFaceWeights(found[0])
     raise errors.UserError(
         "the directory has no checkpoint: looked for a file `checkpoint`, *.index and "
-        f"*.safetensors, found {weight_matching.some(names) or 'nothing'}"
+        f"*.safetensors, found {errors.some(names) or 'nothing'}"
     )
 
 
@@ -385,7 +385,7 @@ def _neighbours(path: str) -> str:
     if not known:
         return f", and no checkpoint is in {directory}"
     near = errors.suggest(base, known)
-    return near or f"; {directory} has {weight_matching.some(sorted(known))}"
+    return near or f"; {directory} has {errors.some(sorted(known))}"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -457,9 +457,9 @@ def _log_variables(variables: Mapping[str, tf.Variable], loaded: set[str]) -> No
 
 
 def _log_report(report: Report, source: str) -> None:
-    missing = weight_matching.some(report.missing)
+    missing = errors.some(report.missing)
     # Slots are in every checkpoint of a training run; their names would hide the others.
-    ignored = weight_matching.some(weight_matching.weights_only(report.ignored))
+    ignored = errors.some(weight_matching.weights_only(report.ignored))
     _log.info(
         "%s: loaded %d, missing (random) %d%s, ignored %d%s",
         source,
@@ -491,9 +491,12 @@ def restore_all(variables: Mapping[str, tf.Variable], prefix: str) -> None:
         )
     missing = [name for name in variables if name not in checkpoint.shapes]
     if missing:
+        has_state = any(name.endswith("/adam_m") for name in checkpoint.shapes)
+        frozen = "the --freeze_layers it was trained with, or " if has_state else ""
         raise errors.UserError(
-            f"{prefix} has no optimizer state ({weight_matching.some(missing)}), so training "
-            "cannot resume from it; give it as --init_checkpoint, with another --output_dir"
+            f"{prefix} has no optimizer state ({errors.some(missing)}), so training "
+            f"cannot resume from it; give {frozen}it as --init_checkpoint, with another "
+            "--output_dir"
         )
     try:
         _assign(variables, checkpoint, variables)

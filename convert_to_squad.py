@@ -8,7 +8,7 @@
 
 TriviaQA: one question for each document that has an answer in its first tokens, as BERT was
 fine-tuned on it before SQuAD. MRQA: the first place of each detected answer; where a question has
-several, train with --answer_policy=first.
+several, train with --answer_policy=first; questions without one are left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import errors
 import inputs
 import options
 import outputs
-from tasks import triviaqa
+from tasks import mrqa, triviaqa
 
 _log = logging.getLogger(__name__)
 
@@ -41,9 +41,9 @@ def convert(flags: options.ConvertOptions) -> None:
         raise errors.FlagError(f"--input_file names {len(sources)} files; give one")
     (output,) = outputs.check_files("output_file", [flags.output_file], sources)
     if flags.input_format == "mrqa":
-        found = triviaqa.read_mrqa(sources[0])
+        found = mrqa.read(sources[0])
     else:
-        found = triviaqa.convert_triviaqa(sources[0], flags.evidence_dir, flags.max_tokens)
+        found = triviaqa.read(sources[0], flags.evidence_dir, flags.max_tokens)
     command_line.import_tensorflow()
     import tensorflow as tf
 

@@ -6,6 +6,8 @@ Everything that is not one of these is a bug in the toolkit and keeps its traceb
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class UserError(ValueError):
     """Wrong data or files: the script ends with exit status 1."""
@@ -25,3 +27,10 @@ def suggest(name: str, known: list[str]) -> str:
 
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def some(names: Iterable[object], count: int = 4) -> str:
+    """The first of some names or ids, and how many more there are."""
+    shown = list(map(str, names))
+    more = f", and {len(shown) - count} more" if len(shown) > count else ""
+    return ", ".join(shown[:count]) + more

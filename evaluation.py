@@ -38,16 +38,25 @@ def chosen(run: options.RunOptions) -> list[str]:
     return [run.eval_checkpoint]
 
 
-def check(run: options.RunOptions) -> None:
-    """Finds out before the work whether the checkpoint that --eval_checkpoint names is one.
+def check(run: options.RunOptions, trains: bool) -> None:
+    """Finds out before the work whether there is, or will be, what --eval_checkpoint means.
 
-    What 'best' and 'all' mean shows after training only.
+    Args:
+      run: the flags.
+      trains: whether the run trains, which makes checkpoints.
 
     Raises:
-      errors.UserError: it is none.
+      errors.UserError: it names no checkpoint.
+      errors.FlagError: training will not keep a best one.
     """
-    if run.eval_checkpoint not in ("", "best", "all"):
-        checkpoints.resolve(run.eval_checkpoint, "--eval_checkpoint")
+    if run.named_checkpoint:
+        checkpoints.resolve(run.named_checkpoint, "--eval_checkpoint")
+    best = os.path.join(run.output_dir, "best")
+    is_kept = run.eval_steps or checkpoints.latest(best)
+    if trains and run.eval_checkpoint == "best" and not is_kept:
+        raise errors.FlagError(
+            "--eval_checkpoint=best: training keeps a best checkpoint with --eval_steps; add it"
+        )
 
 
 def evaluate_each(
@@ -71,15 +80,20 @@ def evaluate_each(
             write(trainer, run, name, results)
 
 
+def stem(trainer: training.Trainer, run: options.RunOptions, name: str) -> str:
+    """The path, without its ending, of a file about the weights at hand."""
+    step = f"-{trainer.step}" if run.eval_checkpoint else ""
+    return os.path.join(run.output_dir, f"{name}{step}")
+
+
 def write(
     trainer: training.Trainer, run: options.RunOptions, name: str, results: Mapping[str, float]
 ) -> str:
     """Logs and writes the results of the weights at hand; returns the path without its ending."""
-    step = f"-{trainer.step}" if run.eval_checkpoint else ""
-    stem = os.path.join(run.output_dir, f"{name}{step}")
+    path = stem(trainer, run, name)
     if trainer.is_chief:
         for key, value in sorted(results.items()):
             _log.info("  %s = %s", key, results_files.shown(value))
-        results_files.write_results(f"{stem}.txt", results)
-        _log.info("wrote %s.txt", stem)
-    return stem
+        results_files.write_results(f"{path}.txt", results)
+        _log.info("wrote %s.txt", path)
+    return path

@@ -143,7 +143,7 @@ def save(
     """
     path = path.rstrip("/")
     check_place(path)
-    new, old = f"{path}.tempstate{os.getpid()}", f"{path}.old"
+    new, old = f"{path}.tempstate{os.getpid()}", f"{path}.tempstate-former"
     try:
         _remove_leftovers(path)
         _write(new, modules, signatures, assets)
@@ -205,8 +205,8 @@ def _write(
 def _remove_leftovers(path: str) -> None:
     """Deletes what killed exports left, and the former export once there is a new one."""
     directory, base = os.path.split(path)
-    ours = re.compile(re.escape(base) + r"\.(?:tempstate\d+|old)/?")
+    ours = re.compile(re.escape(base) + r"\.tempstate(?:\d+|-former)/?")
     for name in tf.io.gfile.listdir(directory or "."):
-        is_spare = name.rstrip("/") == f"{base}.old" and not tf.io.gfile.exists(path)
+        is_spare = name.rstrip("/") == f"{base}.tempstate-former" and not tf.io.gfile.exists(path)
         if ours.fullmatch(name) and not is_spare:
             tf.io.gfile.rmtree(os.path.join(directory, name))

@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+import errors
 import modeling
 
 CLASSIFIER_DROPOUT = 0.1  # of the released model, whatever the encoder's own rate
@@ -23,7 +24,10 @@ class BiLstm(tf.Module):
     def __init__(self, config: modeling.BertConfig, weights: modeling.Weights):
         super().__init__(name="bilstm")
         if config.hidden_size % 2:
-            raise ValueError(f"hidden_size {config.hidden_size} is odd: no two equal directions")
+            raise errors.FlagError(
+                f"--head=bilstm: hidden_size {config.hidden_size} in --bert_config_file is odd, "
+                "and the two directions are half as wide; give --head=linear"
+            )
         self._units = config.hidden_size // 2
         self._kernels = []
         with self.name_scope:

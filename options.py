@@ -239,11 +239,13 @@ class ClassifierOptions:
         "Tasks with the same labels whose dev and test sets to evaluate and predict too, comma "
         "separated, such as mnli-mm,ax; they get files such as test_results-ax.tsv.",
     )
-    xnli_language: str = _flag("zh", "Language of --task_name=xnli.")
+    xnli_language: str = _flag("zh", "Language of xnli, as --task_name or in --also_tasks.")
     train_file: str = _flag("", "custom: training rows, a TSV, CSV or JSON lines file.")
     dev_file: str = _flag("", "custom: rows to evaluate.")
     test_file: str = _flag(
-        "", "custom: rows to predict; of several files, comma separated, each gets its own results."
+        "",
+        "custom: rows to predict. Of several files, comma separated, each gets its own results: "
+        "those of v1.tsv go to test_results-v1.tsv.",
     )
     text_a_column: str = _flag("", "custom: column of the text, by name or by number from 0.")
     text_b_column: str = _flag("", "custom: column of the second text of a pair; unset: none.")
@@ -368,6 +370,11 @@ class ConvertOptions:
                 f"--evidence_dir={self.evidence_dir} with --input_format={self.input_format}: "
                 "triviaqa needs the folder of its documents, mrqa has none"
             )
+        if self.input_format == "mrqa" and self.max_tokens != ConvertOptions.max_tokens:
+            raise errors.FlagError(
+                f"--max_tokens={self.max_tokens} does nothing with --input_format=mrqa, which has "
+                "no documents; leave it out"
+            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -434,6 +441,11 @@ class RunOptions:
     save_weights_only: bool = _flag(
         False, "Also write the final weights without optimizer state to <output_dir>/weights/."
     )
+
+    @property
+    def named_checkpoint(self) -> str:
+        """--eval_checkpoint where it is a path; empty where it means what the run itself makes."""
+        return "" if self.eval_checkpoint in ("best", "all") else self.eval_checkpoint
 
 
 def _same(group: type, name: str) -> typing.Any:

@@ -9,26 +9,20 @@ memory is their place in the file and the order in which they are to be read.
 from __future__ import annotations
 
 import array
-import collections
-import concurrent.futures
 import dataclasses
+import itertools
 import logging
-import multiprocessing
-import multiprocessing.connection
 import os
-import signal
 import tempfile
-import threading
 import time
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import process
 
-import errors
 import inputs
 import masking
 import pretraining_instances as instances
 import records
+import workers
 
 _log = logging.getLogger(__name__)
 
@@ -255,8 +249,8 @@ class _Stopped(Exception):
 class _Board:
     """Numbers that all processes see: text gone through (bytes × passes), instances, stop."""
 
-    def __init__(self, context: multiprocessing.context.SpawnContext):
-        self._numbers = context.Array("Q", 3)
+    def __init__(self) -> None:
+        self._numbers = workers.CONTEXT.Array("Q", 3)
 
     def tell(self, size: int, made: int) -> None:
         """Called by a worker after each pass over its shard."""
@@ -278,32 +272,19 @@ class _Board:
             self._numbers[2] = 1
 
 
-_job: Job
-_board: _Board
+class _Builder:
+    """``build_shard`` for a worker process."""
 
+    def __init__(self, job: Job, board: _Board):
+        self._job = job
+        self._board = board
 
-def _start_worker(job: Job, board: _Board) -> None:
-    global _job, _board
-    _job, _board = job, board
-    # Ctrl-C reaches every process of the terminal; the parent alone decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """Without this a worker would wait for ever after its parent was killed."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        multiprocessing.connection.wait([parent.sentinel])
-        os._exit(1)
-
-
-def _build_here(shard: Shard) -> Built:
-    try:
-        return build_shard(_job, shard, _board)
-    except OSError as error:
-        # A failed write does not say which file: the disk with the temporary files may be full.
-        raise OSError(error.errno, error.strerror, error.filename or _job.folder) from None
+    def __call__(self, shard: Shard) -> Built:
+        try:
+            return build_shard(self._job, shard, self._board)
+        except OSError as error:
+            # A failed write does not say which file: the disk with the temporary files may be full.
+            raise OSError(error.errno, error.strerror, error.filename or self._job.folder) from None
 
 
 # --------------------------------------------------------------------------------------------------
@@ -312,41 +293,35 @@ def _build_here(shard: Shard) -> Built:
 
 
 class Pool:
-    """Worker processes that build shards; a context manager.
+    """Worker processes that build shards; a context manager."""
 
-    Spawned, not forked: a fork would copy the threads' locks of a TensorFlow that the parent may
-    have imported, and the children need none of what the parent holds.
-    """
-
-    def __init__(self, workers: int, job: Job, total: int | None):
+    def __init__(self, count: int, job: Job, total: int | None):
         """Starts nothing yet.
 
         Args:
-          workers: processes; 0 takes one a core.
+          count: processes; 0 takes one a core.
           job: what they do; its ``folder`` is replaced by a new temporary one.
           total: bytes of the corpus if known, for the time left.
         """
-        self.workers = workers or available_cores()
+        count = count or workers.available_cores()
         self._dupe_factor = job.dupe_factor
         self._total = total
         self._begin = self._reported = time.monotonic()
         self._temporary = tempfile.TemporaryDirectory(prefix="pretraining_data_")
-        context = multiprocessing.get_context("spawn")
-        self._board = _Board(context)
-        self._executor = process.ProcessPoolExecutor(
-            self.workers,
-            mp_context=context,
-            initializer=_start_worker,
-            initargs=(dataclasses.replace(job, folder=self._temporary.name), self._board),
+        self._board = _Board()
+        self._workers: workers.Pool[Shard, Built] = workers.Pool(
+            count,
+            _Builder(dataclasses.replace(job, folder=self._temporary.name), self._board),
+            f"a smaller --num_workers (now {count}) or a smaller --shard_size_mb",
         )
 
     def __enter__(self) -> Pool:
         return self
 
-    def __exit__(self, kind, *_) -> None:
+    def __exit__(self, kind, *rest) -> None:
         if kind is not None:
             self._board.stop()
-        self._executor.shutdown(wait=True, cancel_futures=True)
+        self._workers.__exit__(kind, *rest)
         self._temporary.cleanup()
 
     def build(self, shards: Iterator[Shard]) -> Iterator[Built] | None:
@@ -356,47 +331,16 @@ class Pool:
           shards: read as they are needed.
 
         Returns:
-          The results; the first shards are being worked on when this returns. ``None`` if there is
-          not one shard.
+          The results; the first shards are being worked on when this returns, so that the parent
+          can import TensorFlow meanwhile. ``None`` if there is not one shard.
 
         Raises:
-          errors.UserError: (while iterating) a worker died.
+          errors.UserError: (while iterating, too) a worker died.
         """
-        waiting: collections.deque = collections.deque()
-        # Two a worker: enough to do while the parent imports TensorFlow or writes.
-        for shard in shards:
-            waiting.append(self._submit(shard))
-            if len(waiting) == 2 * self.workers:
-                break
-        return self._results(waiting, shards) if waiting else None
-
-    def _results(self, waiting: collections.deque, shards: Iterator[Shard]) -> Iterator[Built]:
-        while waiting:
-            yield self._wait(waiting.popleft())
-            shard = next(shards, None)
-            if shard is not None:
-                waiting.append(self._submit(shard))
-
-    def _submit(self, shard: Shard) -> concurrent.futures.Future:
-        try:
-            return self._executor.submit(_build_here, shard)
-        except process.BrokenProcessPool:
-            raise self._broken() from None
-
-    def _wait(self, future: concurrent.futures.Future) -> Built:
-        while not future.done():
-            concurrent.futures.wait([future], timeout=1.0)
-            self._report()
-        try:
-            return future.result()
-        except process.BrokenProcessPool:
-            raise self._broken() from None
-
-    def _broken(self) -> errors.UserError:
-        return errors.UserError(
-            "a worker process was killed, perhaps because memory ran out; try a smaller "
-            f"--num_workers (now {self.workers}) or a smaller --shard_size_mb"
-        )
+        first = next(shards, None)
+        if first is None:
+            return None
+        return self._workers.map(itertools.chain([first], shards), self._report)
 
     def _report(self) -> None:
         now = time.monotonic()
@@ -410,10 +354,3 @@ class Pool:
             minutes, rest = divmod(int(max(self._total - done, 0) / done * seconds), 60)
             left = f" of {self._total / 1e6:.1f} MB, {minutes}:{rest:02d} left"
         _log.info("%.1f MB%s; %d instances, %d/s", done / 1e6, left, made, made / seconds)
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -58,12 +58,3 @@ def from_rows(rows: Iterable[Sequence[int]], dtype: type = np.int32) -> Ragged:
     np.cumsum([len(array) for array in arrays], out=offsets[1:])
     values = np.concatenate(arrays) if arrays else np.zeros(0, dtype)
     return Ragged(values, offsets)
-
-
-def concatenate(parts: Sequence[Ragged]) -> Ragged:
-    """The rows of several, in order; at least one part."""
-    starts = np.cumsum([0, *(part.offsets[-1] for part in parts)])
-    offsets = [part.offsets[:-1] + start for part, start in zip(parts, starts, strict=False)]
-    return Ragged(
-        np.concatenate([part.values for part in parts]), np.concatenate([*offsets, starts[-1:]])
-    )

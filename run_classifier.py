@@ -57,19 +57,22 @@ def classify(
       errors.FlagError: flags that do not fit each other.
     """
     _check_flags(task, tuning, run)
-    # labels.txt may lie beside the checkpoints that a run without training may use.
-    places = (run.eval_checkpoint, run.output_dir, model.init_checkpoint)
-    data = classifier_data.ClassifierData(task, checkpoint_files.run_directories(places))
+    data = classifier_data.ClassifierData(task, _places_of_labels(model, run))
     data.read(tuning.do_train, bool(run.eval_steps))
     command_line.import_tensorflow()
+    import checkpoints
     import devices
     import evaluation
     import fine_tuning
     import results_files
     import training
 
+    evaluation.check(run, tuning.do_train)
+    fine_tuning.warn_of_unused(tuning, run)
+    if task.do_export:
+        _check_export(run.output_dir)
     device = options.resolve_device(device)
-    evaluated = "" if tuning.do_train else run.eval_checkpoint
+    evaluated = "" if tuning.do_train else run.named_checkpoint
     config = fine_tuning.read_config(model, run.output_dir, task.max_seq_length, evaluated)
     data.tokenizer = fine_tuning.create_tokenizer(text, config, model.init_checkpoint)
     data.lengths = fine_tuning.static_lengths(device, task.max_seq_length)
@@ -81,7 +84,8 @@ def classify(
         trainer.prepare_training(schedule, tuning.train_batch_size, parts)
     else:
         trainer.use(evaluation.chosen(run)[-1])
-    if trainer.is_chief:
+
+    def describe() -> None:
         groups = [task, text, model, tuning, optimizer, run, device]
         described = devices.describe(strategy)
         results_files.write_run_description(
@@ -89,13 +93,17 @@ def classify(
         )
         data.write_labels(run.output_dir)
 
+    # What lies there belongs to the checkpoints there, and is theirs.
+    if not tuning.do_train and trainer.is_chief and not checkpoints.latest(run.output_dir):
+        describe()
+
     def results(name: str) -> dict[str, float]:
         return _results(trainer, data, name, task.eval_batch_size)
 
     if tuning.do_train:
         batches = data.batches("train", tuning.train_batch_size, run.random_seed)
         best = training.Best(data.metrics[0], higher=True)
-        if not trainer.train(batches, lambda: _plain(results("eval_results")), best):
+        if not trainer.train(batches, lambda: _plain(results("eval_results")), best, describe):
             return
         if run.save_weights_only and trainer.is_chief:
             _log.info("weights without optimizer state: %s", trainer.save_weights())
@@ -109,6 +117,19 @@ def classify(
         _export(trainer, data, text, task.max_seq_length, run.output_dir)
 
 
+def _places_of_labels(model: options.ModelOptions, run: options.RunOptions) -> list[str]:
+    """Where labels.txt lies that belongs to the checkpoint of a run without training."""
+    has_own = os.path.exists(os.path.join(run.output_dir, "checkpoint"))
+    used = run.named_checkpoint or (run.output_dir if has_own else model.init_checkpoint)
+    return checkpoint_files.run_directories([used])
+
+
+def _check_export(output_dir: str) -> None:
+    import export
+
+    export.check_place(os.path.join(output_dir, "export"))
+
+
 def _create_trainer(
     data: classifier_data.ClassifierData,
     config: modeling.BertConfig,
@@ -120,11 +141,12 @@ def _create_trainer(
 ) -> training.Trainer:
     """Makes the trainer, after a look at the heads of the checkpoints that it will use."""
     import fine_tuning
+    import trained_heads
     import training
 
     size = len(data.labels) or 1
-    head = fine_tuning.Head(data.name, data.outputs, size, tuning.head, config.attention)
-    fine_tuning.check_head(head, model, tuning, run)
+    head = trained_heads.Head(data.name, data.outputs, size, tuning.head, config.attention)
+    trained_heads.check(head, model, tuning, run)
     return training.Trainer(
         lambda: _build_task(data, config, tuning, run, device),
         strategy=strategy,

@@ -11,6 +11,7 @@ eval_results-<step>.txt for a checkpoint that --eval_checkpoint names.
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 import os
@@ -74,7 +75,7 @@ def pretrain(
         notes={"attention": "left_to_right" if data.objective == "ltr" else config.attention},
     )
     # All that can be wrong with checkpoints shows before the records are counted.
-    evaluation.check(run)
+    evaluation.check(run, data.do_train)
     if data.do_train:
         rate, warmup = optimizer.learning_rate, data.num_warmup_steps
         schedule = optimization.Schedule(rate, data.num_train_steps, warmup)
@@ -86,19 +87,22 @@ def pretrain(
     train_batches = files.training(run.random_seed, index) if data.do_train else None
     eval_batches = files.evaluation() if data.do_eval or run.eval_steps else None
 
-    if trainer.is_chief:
-        tf.io.gfile.makedirs(run.output_dir)
-    if train_batches:
-        if trainer.is_chief:
-            groups = [data, model, optimizer, run, device]
-            found = devices.describe(strategy)
-            used = trainer.task.model.bert.config.to_json_string()
-            results_files.write_run_description(run.output_dir, found, groups, used)
+    def describe() -> None:
+        groups = [data, model, optimizer, run, device]
+        found = devices.describe(strategy)
+        used = trainer.task.model.bert.config.to_json_string()
+        results_files.write_run_description(run.output_dir, found, groups, used)
+        if train_batches:
             train_batches.write_index(index)
-        if not trainer.train(train_batches, lambda: _results(trainer, eval_batches)):
+
+    if train_batches:
+        evaluate = functools.partial(_results, trainer, eval_batches)
+        if not trainer.train(train_batches, evaluate, begin=describe):
             return
         if run.save_weights_only and trainer.is_chief:
             _log.info("weights without optimizer state: %s", trainer.save_weights())
+    elif trainer.is_chief:
+        tf.io.gfile.makedirs(run.output_dir)
     if data.do_eval and eval_batches:
         evaluation.evaluate_each(
             trainer, run, lambda: {"eval_results": _results(trainer, eval_batches)}

@@ -53,6 +53,7 @@ def squad(
     data = _read(task, tuning, run)
     command_line.import_tensorflow()
     import answering
+    import checkpoints
     import devices
     import evaluation
     import fine_tuning
@@ -60,11 +61,13 @@ def squad(
     import tokenization
     import training
 
+    evaluation.check(run, tuning.do_train)
+    fine_tuning.warn_of_unused(tuning, run)
     if task.do_export:
         _check_export(run.output_dir)
     device = options.resolve_device(device)
     first = dataclasses.replace(model, init_checkpoint=members[0] if members else "")
-    evaluated = "" if tuning.do_train else run.eval_checkpoint
+    evaluated = "" if tuning.do_train else run.named_checkpoint
     config = fine_tuning.read_config(first, run.output_dir, task.max_seq_length, evaluated)
     data.tokenizer = fine_tuning.create_tokenizer(text, config, first.init_checkpoint)
     for member in members[1:]:
@@ -81,17 +84,22 @@ def squad(
     else:
         trainer.use(members[0] if len(members) > 1 else evaluation.chosen(run)[-1])
     answers = answering.Answering(trainer, data, task, run, members)
-    if trainer.is_chief:
+
+    def describe() -> None:
         groups = [task, text, model, tuning, optimizer, run, device]
         described = devices.describe(strategy)
         results_files.write_run_description(
             run.output_dir, described, groups, config.to_json_string()
         )
+
+    # What lies there belongs to the checkpoints there.
+    if not tuning.do_train and trainer.is_chief and not checkpoints.latest(run.output_dir):
+        describe()
     if tuning.do_train:
         batches = data.batches("train", tuning.train_batch_size, run.random_seed)
         part = "dev" if task.dev_file else "predict"
         best = training.Best("f1", higher=True)
-        if not trainer.train(batches, lambda: answers.scores(part), best):
+        if not trainer.train(batches, lambda: answers.scores(part), best, describe):
             return
         if run.save_weights_only and trainer.is_chief:
             _log.info("weights without optimizer state: %s", trainer.save_weights())
@@ -111,7 +119,17 @@ def _members(init_checkpoint: str) -> list[str]:
     """The models that --init_checkpoint names: none, one, or those of an ensemble."""
     if os.path.exists(init_checkpoint) or os.path.exists(f"{init_checkpoint}.index"):
         return [init_checkpoint]  # it may have a comma in its name
-    return [path.strip() for path in init_checkpoint.split(",") if path.strip()]
+    if not init_checkpoint:
+        return []
+    members = [path.strip() for path in init_checkpoint.split(",")]
+    if not all(members):
+        raise errors.FlagError(
+            f"--init_checkpoint={init_checkpoint}: there is no name before or after a comma"
+        )
+    twice = [member for member in dict.fromkeys(members) if members.count(member) > 1]
+    if twice:
+        raise errors.FlagError(f"--init_checkpoint names {twice[0]} more than once")
+    return members
 
 
 def _check_flags(
@@ -208,8 +226,10 @@ def _read(
     task: options.SquadOptions, tuning: options.FineTuningOptions, run: options.RunOptions
 ) -> squad_data.SquadData:
     """Reads all sets that the run needs, so that every mistake in them shows first."""
-    from tasks import squad_data
+    from tasks import squad_answers, squad_data
 
+    if task.do_predict:
+        squad_answers.check_places(run.output_dir, task.version_2_with_negative)
     data = squad_data.SquadData(task)
     is_tuned = bool(task.dev_file) and task.null_score_diff_threshold == "auto"
     watches_predict = bool(run.eval_steps) and not task.dev_file
@@ -247,9 +267,10 @@ def _create_trainer(
 ) -> training.Trainer:
     """Makes the trainer, after a look at the heads of the checkpoints that it will use."""
     import fine_tuning
+    import trained_heads
     import training
 
-    head = fine_tuning.Head(
+    head = trained_heads.Head(
         task="squad",
         outputs="start and end of an answer",
         size=2,
@@ -257,9 +278,10 @@ def _create_trainer(
         attention=config.attention,
         weights="cls/squad/output_weights",
     )
+    _check_attention(members, model.bert_config_file)
     for member in members or [""]:
         own = dataclasses.replace(model, init_checkpoint=member)
-        fine_tuning.check_head(head, own, tuning, run)
+        trained_heads.check(head, own, tuning, run)
     trainer = training.Trainer(
         lambda: _build_task(config, tuning, run, device),
         strategy=strategy,
@@ -276,10 +298,27 @@ def _create_trainer(
     return trainer
 
 
+def _check_attention(members: Sequence[str], bert_config_file: str) -> None:
+    """Finds members of an ensemble that one encoder cannot run."""
+    import checkpoints
+    import modeling
+
+    usual = modeling.BertConfig.from_json_file(bert_config_file).attention
+    found = {}
+    for member in members:
+        state = checkpoints.read_state(checkpoints.resolve(member).path)
+        found[member] = state.get("attention", usual)
+    if len(set(found.values())) > 1:
+        each = ", ".join(f"{member}: {attention}" for member, attention in found.items())
+        raise errors.UserError(
+            f"--init_checkpoint names models that differ in attention ({each}), and cannot predict "
+            "together; give those of one kind"
+        )
+
+
 def _check_members(trainer: training.Trainer, members: Sequence[str], output_dir: str) -> None:
     """Finds out whether all models of an ensemble fit, and are those that would be used."""
     import checkpoints
-    import weight_matching
 
     newest = checkpoints.latest(output_dir)
     if newest:
@@ -287,12 +326,8 @@ def _check_members(trainer: training.Trainer, members: Sequence[str], output_dir
             f"--init_checkpoint names {len(members)} models, but {newest} is there, and what is in "
             "--output_dir comes first; give another --output_dir"
         )
-    shapes = {name: tuple(variable.shape) for name, variable in trainer.variables.items()}
     for member in members:
-        found = checkpoints.resolve(member)
-        different = weight_matching.difference(shapes, found.shapes)
-        if different:
-            raise errors.UserError(f"--init_checkpoint={found.path}: {different}")
+        trainer.check_trained(checkpoints.resolve(member), "--init_checkpoint")
 
 
 def _build_task(

@@ -26,6 +26,7 @@ import numpy as np
 import tensorflow as tf
 
 import batching
+import checkpoint_files
 import checkpoints
 import devices
 import errors
@@ -36,6 +37,7 @@ import progress
 import record_batches
 import results_files
 import steps
+import weight_matching
 
 try:
     import fcntl
@@ -203,20 +205,22 @@ class Trainer:
             )
         return state
 
-    def restore_for_evaluation(self, checkpoint: str = "") -> None:
+    def restore_for_evaluation(self, checkpoint: str = "", flag: str = "--eval_checkpoint") -> None:
         """Gives the model trained weights; optimizer state is not needed.
 
         Args:
           checkpoint: what to evaluate; empty for the newest of the output directory, or the initial
             checkpoint where there is none.
+          flag: that named it, for messages.
 
         Raises:
-          errors.UserError: there is none, or it lacks variables that the metrics depend on.
+          errors.UserError: there is none, it lacks variables that the metrics depend on, or it has
+            more of an encoder than the model.
         """
         directory = self._run.output_dir
         newest = checkpoint or checkpoints.latest(directory)
-        flag = "--eval_checkpoint" if checkpoint else "--output_dir"
-        flag = flag if newest else "--init_checkpoint"
+        if not checkpoint:
+            flag = "--output_dir" if newest else "--init_checkpoint"
         if newest:
             unused = "; --init_checkpoint is ignored" if self._init_checkpoint else ""
             _log.info("with the weights of %s%s", newest, unused)
@@ -229,25 +233,37 @@ class Trainer:
             )
         source = checkpoints.resolve(newest or self._init_checkpoint, flag)
         self._read_state(source.path)
-        report = checkpoints.restore(
+        self.check_trained(source, flag)
+        checkpoints.restore(
             self.variables, source, what=flag, each_variable=not self._variables_listed
         )
         self._variables_listed = True
-        untrained = [name for name in report.missing if name in self._trained]
-        if untrained:
-            raise errors.UserError(
-                f"{flag}={source.path} lacks {', '.join(untrained[:3])}"
-                f"{' and more' if len(untrained) > 3 else ''}: the results would be those of "
-                "an untrained head; train first (--do_train)"
-            )
         step = source.read(["global_step"])["global_step"] if "global_step" in source.shapes else 0
         self._step.assign(int(step) if newest else 0)
         self._at_hand = checkpoint
 
-    def use(self, checkpoint: str = "") -> None:
+    def check_trained(self, source: checkpoint_files.Weights, flag: str) -> None:
+        """Finds out whether a checkpoint is of this model, with a head.
+
+        Args:
+          source: what ``checkpoints.resolve`` returned.
+          flag: that named it.
+
+        Raises:
+          errors.UserError: results with it would not be those of a trained model.
+        """
+        where = f"{flag}={source.path}"
+        names = [*source.shapes, *source.ignored]
+        weight_matching.require_encoder(self.variables, names, where)
+        shapes = {name: tuple(variable.shape) for name, variable in self.variables.items()}
+        why = weight_matching.why_untrained(shapes, self._trained, source.shapes)
+        if why:
+            raise errors.UserError(f"{where}: {why}")
+
+    def use(self, checkpoint: str = "", flag: str = "--eval_checkpoint") -> None:
         """``restore_for_evaluation``, unless these weights are at hand."""
         if checkpoint != self._at_hand:
-            self.restore_for_evaluation(checkpoint)
+            self.restore_for_evaluation(checkpoint, flag)
 
     def _to_save(self) -> dict[str, tf.Variable]:
         slots = self._train_step.optimizer.slots() if self._train_step else {}
@@ -284,6 +300,7 @@ class Trainer:
         batches: Batches,
         evaluate: Callable[[], Mapping[str, float]] | None = None,
         best: Best = Best(),  # noqa: B008 - immutable
+        begin: Callable[[], None] | None = None,
     ) -> bool:
         """Trains up to the last step of the schedule; ``prepare_training`` comes first.
 
@@ -291,6 +308,7 @@ class Trainer:
           batches: an endless supply.
           evaluate: called every --eval_steps.
           best: which of the evaluated checkpoints is kept in <output_dir>/best.
+          begin: called by the chief once it alone writes there, when there are steps to take.
 
         Returns:
           Whether the last step was reached; False after SIGTERM or SIGINT, with everything saved.
@@ -319,6 +337,8 @@ class Trainer:
                 stack.enter_context(_sole_writer(self._run.output_dir))
                 checkpoints.clean_leftovers(self._run.output_dir)
                 self._events.cut(first)
+                if begin:
+                    begin()
             self._loop(batches, evaluate, best)
         if self.step < last:
             self._save_step()

@@ -24,11 +24,9 @@ def weights_only(names: Iterable[str]) -> list[str]:
     return [name for name in names if not _TRAINING_STATE.fullmatch(name)]
 
 
-def some(names: Iterable[str], count: int = 4) -> str:
-    """The first names, and how many more there are."""
-    names = list(names)
-    more = f", and {len(names) - count} more" if len(names) > count else ""
-    return ", ".join(names[:count]) + more
+def encoder_weights(names: Iterable[str]) -> list[str]:
+    """Names of weights of the encoder's layers."""
+    return [name for name in weights_only(names) if name.startswith("bert/encoder/")]
 
 
 def difference(model: Shapes, file: Shapes) -> str:
@@ -84,7 +82,7 @@ def require_encoder(model: Iterable[str], file: Sequence[str], source: str) -> N
     elif prefixed:
         hint = f"its names begin with {prefixed[0].removesuffix(_LANDMARK)!r}"
     else:
-        hint = f"it holds {some(file) or 'nothing'}"
+        hint = f"it holds {errors.some(file) or 'nothing'}"
     raise errors.UserError(
         f"{source}: none of the model's {len(encoder)} bert/ variables is in it, all of them would "
         f"be random; {hint}; expected names like {_LANDMARK}"
@@ -96,9 +94,9 @@ def warn_about_encoder(missing: Iterable[str], ignored: Iterable[str], source: s
     missing, ignored = weights_only(missing), weights_only(ignored)
     pooler = [name for name in missing if name.startswith("bert/pooler/")]
     lacking = [name for name in missing if name.startswith("bert/") and name not in pooler]
-    unused = [name for name in ignored if name.startswith("bert/encoder/")]
+    unused = encoder_weights(ignored)
     if pooler:
-        _log.warning("%s: it has no pooler (%s), which stays random", source, some(pooler))
+        _log.warning("%s: it has no pooler (%s), which stays random", source, errors.some(pooler))
     if lacking:
         names = ", ".join(lacking)
         _log.warning(
@@ -110,8 +108,34 @@ def warn_about_encoder(missing: Iterable[str], ignored: Iterable[str], source: s
             "in --bert_config_file right?",
             source,
             len(unused),
-            some(unused),
+            errors.some(unused),
         )
+
+
+def why_untrained(model: Shapes, trained: Iterable[str], file: Shapes) -> str:
+    """Says why results with a checkpoint would not be those of a trained model; empty if they are.
+
+    Args:
+      model: all variables of the model.
+      trained: names of those that training changes. The others may be absent, such as a pooler that
+        nothing depends on, but not layers of the encoder.
+      file: all weights of the checkpoint.
+    """
+    different = difference(model, file)
+    if different:
+        return different
+    surplus = encoder_weights(name for name in file if name not in model)
+    lacking = encoder_weights(name for name in model if name not in file)
+    if surplus or lacking:
+        what = f"also has {errors.some(surplus)}" if surplus else f"lacks {errors.some(lacking)}"
+        return f"it {what}; look at num_hidden_layers in --bert_config_file"
+    untrained = [name for name in trained if name not in file]
+    if untrained:
+        return (
+            f"it lacks {errors.some(untrained)}: the results would be those of an untrained head; "
+            "train first (--do_train)"
+        )
+    return ""
 
 
 def another_model(model: Shapes, file: Shapes) -> str:
@@ -125,4 +149,4 @@ def another_model(model: Shapes, file: Shapes) -> str:
     surplus = [name for name in surplus if name.startswith("bert/")]
     if different or not (lacking or surplus):
         return different
-    return f"it lacks {some(lacking)}" if lacking else f"it also has {some(surplus)}"
+    return f"it lacks {errors.some(lacking)}" if lacking else f"it also has {errors.some(surplus)}"

@@ -12,7 +12,7 @@ import errors
 import inputs
 import options
 from tasks import examples as task_examples
-from tasks import glue
+from tasks import glue, metrics
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 LABELS_FILE = "labels.txt"
+
+_TABLE_ENDINGS = (".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".txt")
 
 _Sets = dict[str, list[task_examples.InputExample]]
 
@@ -43,6 +45,10 @@ class ClassifierData:
       examples: by set: "train", and those of ``devs`` and ``tests``.
       devs, tests: the sets to evaluate and to predict, each by the name of its results file.
       tokenizer, lengths: set before the first batches are asked for.
+
+    Raises:
+      errors.FlagError: flags that do not fit the task.
+      errors.UserError: a processor of one's own that says of itself what cannot be.
     """
 
     tokenizer: tokenization.FullTokenizer
@@ -53,10 +59,11 @@ class ClassifierData:
         self.name = glue.canonical_name(task.task_name)
         if self.name != "custom" and not task.data_dir:
             raise errors.FlagError(f"--data_dir is missing; --task_name={task.task_name} needs it")
+        _check_language(task, self.name)
         self._processor = _processor(task, trained)
-        self.labels = list(self._processor.get_labels())
         self.kind = self._processor.kind
-        self.metrics = task_examples.metrics_of(self._processor)
+        self.labels = _labels_of(self._processor, task.task_name)
+        self.metrics = _metrics_of(self._processor, task.task_name)
         self.examples: _Sets = {}
         self.devs: list[str] = []
         self.tests: list[str] = []
@@ -80,7 +87,7 @@ class ClassifierData:
         task, folder = self._task, self._task.data_dir
         if do_train:
             self.examples["train"] = self._processor.get_train_examples(folder)
-        others = _other_tasks(self._processor, task)
+        others = _other_tasks(task, self.labels, self.kind)
         if task.do_eval or eval_steps:
             devs = {"eval_results": self._processor.get_dev_examples(folder)}
             devs |= _other_sets("dev", others, self._processor, folder) if task.do_eval else {}
@@ -161,6 +168,56 @@ def _processor(
     )
 
 
+def _check_language(task: options.ClassifierOptions, name: str) -> None:
+    """Refuses --xnli_language where no set of XNLI is read."""
+    names = [name, *(glue.canonical_name(other, "also_tasks") for other in _also_tasks(task))]
+    if task.xnli_language != options.ClassifierOptions.xnli_language and "xnli" not in names:
+        raise errors.FlagError(
+            f"--xnli_language={task.xnli_language} belongs to --task_name=xnli, not to "
+            f"{task.task_name}"
+        )
+
+
+def _also_tasks(task: options.ClassifierOptions) -> list[str]:
+    return [name.strip() for name in task.also_tasks.split(",") if name.strip()]
+
+
+def _labels_of(processor: task_examples.DataProcessor, task_name: str) -> list[str]:
+    """The labels of a processor, which may be numbers; none for regression."""
+    about = f"--task_name={task_name}: {type(processor).__name__}"
+    if processor.kind not in task_examples.KINDS:
+        raise errors.UserError(
+            f"{about}.kind is {processor.kind!r}; expected one of {', '.join(task_examples.KINDS)}"
+        )
+    if processor.kind == task_examples.REGRESSION:
+        return []
+    about += ".get_labels()"
+    labels = [str(label) for label in processor.get_labels()]
+    if not labels:
+        raise errors.UserError(
+            f"{about} gives no labels; only a processor of kind regression may have none"
+        )
+    for index, label in enumerate(labels):
+        if label in labels[:index]:
+            raise errors.UserError(f"{about} gives {label!r} twice; give each label once")
+        flaw = task_examples.label_flaw(label)
+        if flaw:
+            raise errors.UserError(f"{about} gives {label!r}, which {flaw}")
+    return labels
+
+
+def _metrics_of(processor: task_examples.DataProcessor, task_name: str) -> tuple[str, ...]:
+    """The names of a processor's metrics, the deciding one first."""
+    known = metrics.BY_KIND[processor.kind]
+    names = task_examples.metrics_of(processor)
+    if isinstance(names, str) or not set(names) <= set(known):
+        raise errors.UserError(
+            f"--task_name={task_name}: {type(processor).__name__}.metrics is {names!r}; expected "
+            f"a tuple with some of {', '.join(known)}, for kind {processor.kind}"
+        )
+    return tuple(names)
+
+
 def _label_list(flag: str) -> list[str]:
     """--labels: the labels themselves, or a file with one a line."""
     if os.path.isfile(flag):
@@ -190,19 +247,25 @@ def _saved_labels(trained: Sequence[str]) -> list[str]:
 
 
 def _other_tasks(
-    processor: task_examples.DataProcessor, task: options.ClassifierOptions
+    task: options.ClassifierOptions, labels: Sequence[str], kind: str
 ) -> dict[str, task_examples.DataProcessor]:
-    """The tasks that --also_tasks names."""
+    """The tasks that --also_tasks names, which must have the labels and the kind of the task."""
     found = {}
-    for name in filter(None, (name.strip() for name in task.also_tasks.split(","))):
-        other = glue.create_processor(name, xnli_language=task.xnli_language)
-        if other.get_labels() != processor.get_labels() or other.kind != processor.kind:
-            theirs = ", ".join(other.get_labels()) or other.kind
+    for name in _also_tasks(task):
+        canonical = glue.canonical_name(name, "also_tasks")
+        if canonical == "custom" and canonical not in glue.PROCESSORS:
             raise errors.FlagError(
-                f"--also_tasks={name}: its labels ({theirs}) are not those of "
-                f"--task_name={task.task_name} ({', '.join(processor.get_labels())})"
+                "--also_tasks=custom: a table of your own cannot be among them; evaluate or "
+                "predict it by a run of --task_name=custom with this model as --init_checkpoint"
             )
-        found[glue.canonical_name(name)] = other
+        other = glue.create_processor(name, xnli_language=task.xnli_language)
+        theirs = _labels_of(other, name)
+        if theirs != labels or other.kind != kind:
+            raise errors.FlagError(
+                f"--also_tasks={name}: its labels ({', '.join(theirs) or other.kind}) are not "
+                f"those of --task_name={task.task_name} ({', '.join(labels) or kind})"
+            )
+        found[canonical] = other
     return found
 
 
@@ -213,14 +276,24 @@ def _test_sets(processor: task_examples.DataProcessor, folder: str) -> _Sets:
     paths = processor.files("test", folder)
     if len(paths) == 1:
         return {"test_results": processor.read("test", paths[0])}
-    stems = [os.path.basename(path).split(".")[0] for path in paths]
-    if len(set(stems)) < len(stems):
-        raise errors.FlagError(
-            f"--test_file names several files called {', '.join(sorted(stems))}; the results are "
-            "named after them, so give them different names"
-        )
-    pairs = zip(stems, paths, strict=True)
-    return {f"test_results-{stem}": processor.read("test", path) for stem, path in pairs}
+    names = [f"test_results-{_stem(path)}" for path in paths]
+    for name in names:
+        same = [path for path, other in zip(paths, names, strict=True) if other == name]
+        if len(same) > 1:
+            raise errors.FlagError(
+                f"--test_file: the results of {', '.join(same)} would all be in {name}.tsv; give "
+                "the files different names"
+            )
+    return {name: processor.read("test", path) for name, path in zip(names, paths, strict=True)}
+
+
+def _stem(path: str) -> str:
+    """A file's name without the endings that tables have: ``v1.0`` of ``v1.0.tsv.gz``."""
+    name = os.path.basename(path)
+    if name.lower().endswith(".gz"):
+        name = name[: -len(".gz")]
+    stem, ending = os.path.splitext(name)
+    return stem if ending.lower() in _TABLE_ENDINGS else name
 
 
 def _other_sets(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import array
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,6 @@ _log = logging.getLogger(__name__)
 
 _SHOWN_EXAMPLES = 5
 _PROGRESS_ROWS = 10_000
-_NO_LABEL = task_examples.InputExample("", "")
 
 
 class Features(NamedTuple):
@@ -28,7 +27,7 @@ class Features(NamedTuple):
       input_ids: int32, N rows of at most max_seq_length.
       segment_ids: int32, of the same lengths: 0 through the first [SEP], then 1.
       label_ids: int32 [N]; float32 [N] for regression; float32 [N, L], 0 or 1, for multi_label.
-        0 where an example has no label.
+        All 0 where labels are not looked at.
     """
 
     input_ids: ragged.Ragged
@@ -48,7 +47,7 @@ def encode(
     """Makes the features of a set, in its order.
 
     Args:
-      examples: N of them; those without label get label 0.
+      examples: N of them.
       labels: in the order of the model's outputs; unused for regression.
       max_seq_length: longest row, special tokens included; longer ones are cut as ``cut`` says and
         counted in a warning.
@@ -58,12 +57,13 @@ def encode(
         may put anything there for want of a label.
 
     Raises:
-      errors.UserError: an example has no text, or a label that is not one of ``labels``, or is no
-        number.
+      errors.UserError: an example has no text or no label, or one that is not one of ``labels``,
+        or is no number.
       errors.FlagError: max_seq_length leaves no room.
     """
     _check_length(max_seq_length)
-    label_ids = _label_ids(examples if labelled else [_NO_LABEL] * len(examples), labels, kind)
+    find = _label_ids if labelled else _zeros
+    label_ids = find(examples, labels, kind)
     ids = array.array("i")
     lengths = np.zeros([len(examples), 2], np.int64)  # of segments 0 and 1
     were_cut = 0
@@ -157,37 +157,56 @@ def _label_ids(
     examples: Sequence[task_examples.InputExample], labels: Sequence[str], kind: str
 ) -> np.ndarray:
     """As ``Features.label_ids``."""
+    for example in examples:
+        if example.label is None:
+            raise errors.UserError(
+                f"example {example.guid} has no label; only test sets may have none"
+            )
     if kind == task_examples.REGRESSION:
-        values = [_number(e) for e in examples]
-        return np.array(values, np.float32)
-    numbers = {label: index for index, label in enumerate(labels)}
+        return np.array([_number(example) for example in examples], np.float32)
+    # As text, so that a task may have numbers for labels.
+    numbers = {str(label): index for index, label in enumerate(labels)}
     if kind == task_examples.MULTI_LABEL:
-        found = np.zeros([len(examples), len(labels)], np.float32)
+        found = _zeros(examples, labels, kind)
         for index, example in enumerate(examples):
-            for label in example.label or ():
+            for label in _label_set(example):
                 found[index, _find(numbers, label, example)] = 1
         return found
-    return np.array(
-        [0 if e.label is None else _find(numbers, e.label, e) for e in examples], np.int32
-    )
+    return np.array([_find(numbers, example.label, example) for example in examples], np.int32)
 
 
-def _find(numbers: dict, label: object, example: task_examples.InputExample) -> int:
-    if label not in numbers:
+def _zeros(
+    examples: Sequence[task_examples.InputExample], labels: Sequence[str], kind: str
+) -> np.ndarray:
+    """As ``Features.label_ids``, of examples whose labels are not looked at."""
+    shape = [len(examples), len(labels)] if kind == task_examples.MULTI_LABEL else [len(examples)]
+    return np.zeros(shape, np.int32 if kind == task_examples.CLASSIFICATION else np.float32)
+
+
+def _find(numbers: dict[str, int], label: object, example: task_examples.InputExample) -> int:
+    if str(label) not in numbers:
         raise errors.UserError(
             f"example {example.guid}: label {label!r} is not one of "
             f"{', '.join(map(repr, list(numbers)[:10]))}; does get_labels() of the task name it?"
         )
-    return numbers[label]
+    return numbers[str(label)]
+
+
+def _label_set(example: task_examples.InputExample) -> Collection[object]:
+    # A text is a collection, too: of letters, each of which may be a label.
+    if isinstance(example.label, str | bytes) or not isinstance(example.label, Collection):
+        raise errors.UserError(
+            f"example {example.guid}: label {example.label!r} of a multi_label task; expected a "
+            "list of labels"
+        )
+    return example.label
 
 
 def _number(example: task_examples.InputExample) -> float:
     try:
-        return 0.0 if example.label is None else float(example.label)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise errors.UserError(
-            f"example {example.guid}: label {example.label!r} is not a number"
-        ) from None
+        return task_examples.regression_value(example.label)
+    except ValueError as error:
+        raise errors.UserError(f"example {example.guid}: {error}") from None
 
 
 def _show(
@@ -229,7 +248,7 @@ def convert_single_example(
 
     Args:
       ex_index: its number in the set.
-      example: of one label or none; a PaddingInputExample gives zeros.
+      example: of one label, or None for 0; a PaddingInputExample gives zeros.
       label_list: in the order of the model's outputs.
       max_seq_length: length of the lists that are returned.
       tokenizer: text → ids.
@@ -242,7 +261,8 @@ def convert_single_example(
         zeros = [0] * max_seq_length
         return task_examples.InputFeatures(zeros, list(zeros), list(zeros), 0, False)
     ids, boundary, _ = _row(example, max_seq_length, tokenizer)
-    label_id = _label_ids([example], label_list, task_examples.CLASSIFICATION)[0]
+    find = _zeros if example.label is None else _label_ids
+    label_id = find([example], label_list, task_examples.CLASSIFICATION)[0]
     if ex_index < _SHOWN_EXAMPLES:
         _show(example, ids, boundary, max_seq_length, tokenizer, label_id)
     return task_examples.InputFeatures(*_padded(ids, boundary, max_seq_length), int(label_id))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import errors
 import inputs
@@ -59,7 +59,11 @@ class CustomProcessor(table_processor.TableProcessor):
                 raise errors.FlagError(
                     f"--{flag} is missing; give the name of a column or its number, from 0"
                 )
-        columns = (text_a_column, text_b_column, label_column)
+        columns = {
+            "text_a_column": text_a_column,
+            "text_b_column": text_b_column,
+            "label_column": label_column,
+        }
         header = _has_header(has_header, columns)
         files = {"train": train_file, "dev": dev_file, "test": test_file}
         splits = {
@@ -74,6 +78,8 @@ class CustomProcessor(table_processor.TableProcessor):
             for part, patterns in files.items()
             if patterns
         }
+        if has_header == "false":
+            _check_no_header(columns, [path for split in splits.values() for path in split.files])
         sets = splits.get("train"), splits.get("dev"), splits.get("test")
         spec = examples.TaskSpec("custom", "", tuple(labels), (), *sets, kind=kind)
         super().__init__(spec, skip_bad_rows=skip_bad_rows)
@@ -103,37 +109,18 @@ class CustomProcessor(table_processor.TableProcessor):
         return list(self.spec.labels or self._found)
 
     def _find_labels(self, train: examples.Split) -> tuple[str, ...]:
-        assert train.label is not None
         counts: collections.Counter[str] = collections.Counter()
-        first_line = ""  # the label there, of files without header
+        firsts: collections.Counter[str] = collections.Counter()  # in the first lines of files
         rows = 0
-        is_set = self.kind == examples.MULTI_LABEL
         for path in train.files:
-            table = tables.Table(path, header=train.header)
-            column = table.column(train.label, "--label_column")
-            for row in table:
-                if not table.has(row, column):
-                    continue  # the reader of examples judges it
-                text = table.cell(row, column, lists=is_set)
-                counts.update(table_processor.label_set(text) if is_set else [text.strip()])
+            for labels, is_first in self._labels_in(path, train):
+                counts.update(labels)
+                firsts.update(labels if is_first else ())
                 rows += 1
-                if rows == 1 and table.header is None and table.kind != "json":
-                    first_line = text
-        self._warn(counts, rows, first_line)
+        _warn(counts, firsts, rows)
         found = tuple(sorted(counts))
         where = ", ".join(train.files)
-        if "" in found:
-            raise errors.UserError(
-                f"{where}: {counts['']} rows have an empty label; fill them in, or is it the "
-                "right --label_column?"
-            )
-        broken = next((label for label in found if "\n" in label), None)
-        if broken is not None:
-            raise errors.UserError(
-                f"{where}: the label {tables.shown(broken)} has a line break; labels are written "
-                "one a line, so give it another name"
-            )
-        if len(found) < (1 if is_set else 2):
+        if len(found) < (1 if self.kind == examples.MULTI_LABEL else 2):
             raise errors.UserError(
                 f"{where}: found the labels {list(found)} only; expected two or more (is it the "
                 "right --label_column? numbers need --regression)"
@@ -141,19 +128,60 @@ class CustomProcessor(table_processor.TableProcessor):
         _log.info("found %d labels in %s: %s", len(found), where, ", ".join(found)[:500])
         return found
 
-    def _warn(self, counts: collections.Counter[str], rows: int, first_line: str) -> None:
-        if rows > 20 and len(counts) > rows / 2:
-            _log.warning(
-                "found %d labels in %d rows; is it the right --label_column? (numbers need "
-                "--regression)",
-                len(counts),
-                rows,
-            )
-        elif first_line and counts[first_line] == 1 and rows > 20:
-            _log.warning(
-                "label %s stands in line 1 only; if that is a header, give --has_header=true",
-                tables.shown(first_line),
-            )
+    def _labels_in(self, path: str, train: examples.Split) -> Iterator[tuple[list[str], bool]]:
+        """The labels of each row, and whether it is the first line of a file without header."""
+        table = tables.Table(path, header=train.header)
+        columns = table_processor.find_columns(table, train, "train")
+        assert columns.label is not None
+        needed = tables.needed(columns)
+        is_set = self.kind == examples.MULTI_LABEL
+        may_be_header = table.kind != "json"  # where it has a header, no row is in line 1
+        for row in table:
+            if self.leaves_out("train", table, row, needed):
+                continue
+            text = table.cell(row, columns.label, lists=is_set)
+            try:
+                labels = table_processor.label_set(text) if is_set else [text.strip()]
+                for label in labels:
+                    _check_found(label)
+            except ValueError as error:
+                cure = "correct it, or is it the right --label_column?"
+                raise table.wrong(row, columns.label, error, cure) from None
+            yield labels, may_be_header and row.line == 1
+
+
+def _check_found(label: str) -> None:
+    if not label:
+        raise ValueError("the label is empty")
+    flaw = examples.label_flaw(label)
+    if flaw:
+        raise ValueError(f"label {tables.shown(label)} {flaw}")
+
+
+def _warn(counts: collections.Counter[str], firsts: collections.Counter[str], rows: int) -> None:
+    """Points at labels that look like something else.
+
+    Args:
+      counts: label -> rows that have it.
+      firsts: label -> files whose first line has it.
+      rows: of all files.
+    """
+    if rows > 20 and len(counts) > rows / 2:
+        _log.warning(
+            "found %d labels in %d rows; is it the right --label_column? (numbers need "
+            "--regression)",
+            len(counts),
+            rows,
+        )
+        return
+    alone = [label for label, count in firsts.items() if counts[label] == count]
+    others = [count for label, count in counts.items() if label not in alone]
+    # In a small table a label may well be there once; but then it is rarely the only such one.
+    if alone and (rows > 20 or min(others, default=0) > 1):
+        _log.warning(
+            "label %s stands in line 1 only; if that is a header, give --has_header=true",
+            tables.shown(alone[0]),
+        )
 
 
 def _kind(regression: bool, multi_label: bool) -> str:
@@ -169,6 +197,10 @@ def _check_labels(labels: Sequence[str], kind: str) -> None:
         raise errors.FlagError("--labels does not fit --regression, whose labels are numbers")
     if "" in labels:
         raise errors.FlagError("--labels: a label is empty; give labels separated by commas")
+    for label in labels:
+        flaw = examples.label_flaw(label)
+        if flaw:
+            raise errors.FlagError(f"--labels: {tables.shown(label)} {flaw}")
     repeated = sorted({label for label in labels if list(labels).count(label) > 1})
     if repeated:
         raise errors.FlagError(f"--labels: {', '.join(repeated)} is there twice")
@@ -179,8 +211,26 @@ def _check_labels(labels: Sequence[str], kind: str) -> None:
         )
 
 
-def _has_header(has_header: str, columns: Sequence[tables.Column]) -> bool:
+def _has_header(has_header: str, columns: Mapping[str, tables.Column]) -> bool:
     if has_header not in ("auto", "true", "false"):
         raise errors.FlagError(f"--has_header={has_header}: expected auto, true or false")
-    named = any(column != "" and tables.as_number(column) is None for column in columns)
-    return named if has_header == "auto" else has_header == "true"
+    return bool(_named(columns)) if has_header == "auto" else has_header == "true"
+
+
+def _named(columns: Mapping[str, tables.Column]) -> list[str]:
+    """The flags that give a column by its name."""
+    return [
+        flag
+        for flag, column in columns.items()
+        if column != "" and tables.as_number(column) is None
+    ]
+
+
+def _check_no_header(columns: Mapping[str, tables.Column], files: Sequence[str]) -> None:
+    """Refuses names of columns where --has_header=false; JSON lines have keys in any case."""
+    named = _named(columns)
+    if named and any(tables.kind_of(path) != "json" for path in files):
+        raise errors.FlagError(
+            f"--has_header=false contradicts --{named[0]}={columns[named[0]]}, which is the name "
+            "of a column; give its number, from 0, or leave --has_header out"
+        )

@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 import errors
 from tasks import tables
@@ -15,6 +18,7 @@ from tasks import tables
 CLASSIFICATION = "classification"
 REGRESSION = "regression"
 MULTI_LABEL = "multi_label"
+KINDS = (CLASSIFICATION, REGRESSION, MULTI_LABEL)
 
 
 @dataclasses.dataclass
@@ -25,14 +29,14 @@ class InputExample:
       guid: a name that is unique in its set.
       text_a: the text, or the first of two; may be empty.
       text_b: the second text; None or empty: there is none.
-      label: one of the task's labels; the number as text for regression; a list of labels for
-        multi-label; None where it is not known.
+      label: one of the task's labels; the number for regression, as text or not; a list of labels
+        for multi-label; None where it is not known, which only test sets may have.
     """
 
     guid: str
     text_a: str
     text_b: str | None = None
-    label: str | Sequence[str] | None = None
+    label: str | float | Sequence[Any] | None = None
 
 
 class PaddingInputExample:
@@ -55,8 +59,8 @@ class DataProcessor:
 
     Attributes:
       kind: "classification", "regression" or "multi_label".
-      metrics: names in tasks.metrics; the first one tells which model is best. Empty: the usual
-        ones of the kind (``metrics_of``).
+      metrics: names in ``metrics.BY_KIND``; the first one tells which model is best. Empty: the
+        usual ones of the kind (``metrics_of``).
     """
 
     kind: str = CLASSIFICATION
@@ -75,7 +79,10 @@ class DataProcessor:
         raise self._lacks("get_test_examples")
 
     def get_labels(self) -> list[str]:
-        """The labels in the order of the model's outputs; none for regression."""
+        """The labels in the order of the model's outputs; none for regression.
+
+        Numbers are taken as their text, here and in examples.
+        """
         raise self._lacks("get_labels")
 
     def _lacks(self, method: str) -> errors.UserError:
@@ -97,6 +104,43 @@ def metrics_of(processor: DataProcessor) -> tuple[str, ...]:
     if processor.kind == MULTI_LABEL:
         return ("micro_f1", "macro_f1", "exact_match")
     return ("accuracy", "f1", "matthews") if len(processor.get_labels()) == 2 else ("accuracy",)
+
+
+def regression_value(label: object) -> float:
+    """The number that a label of regression stands for.
+
+    Args:
+      label: a number, or text of one.
+
+    Raises:
+      ValueError: it is none, or none that float32 holds; its text says so.
+    """
+    try:
+        # Python alone reads 1_0 as 10; in a table it is a name, or a slip.
+        found = math.nan if "_" in str(label) else float(label)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    text = tables.shown(str(label))
+    if not math.isfinite(found):
+        raise ValueError(f"label {text} is not a finite number")
+    with np.errstate(over="ignore"):
+        fits = np.isfinite(np.float32(found))
+    if not fits:
+        raise ValueError(f"label {text} is beyond 3.4e+38, the largest number of float32")
+    return found
+
+
+def label_flaw(label: str) -> str:
+    """Why a label cannot stand in labels.txt, UTF-8 text with one a line; empty: it can."""
+    if "\n" in label:
+        return "has a line break, but labels are written one a line"
+    if label.startswith("\ufeff"):
+        return "begins with a byte order mark, which files of labels do not keep"
+    try:
+        label.encode()
+    except UnicodeEncodeError:
+        return "has half of a surrogate pair, which is no character"
+    return ""
 
 
 @dataclasses.dataclass(frozen=True)

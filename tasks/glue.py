@@ -26,8 +26,6 @@ MULTI_LABEL = examples.MULTI_LABEL
 Split = examples.Split
 TaskSpec = examples.TaskSpec
 TableProcessor = table_processor.TableProcessor
-CustomProcessor = custom_task.CustomProcessor
-metrics_of = examples.metrics_of
 
 
 def _splits(train: Split, test: Split) -> tuple[Split, Split, Split]:
@@ -170,8 +168,12 @@ XNLI_LANGUAGES = (
 PROCESSORS: dict[str, Callable[[], DataProcessor]] = {}
 
 
-def canonical_name(task_name: str) -> str:
+def canonical_name(task_name: str, flag: str = "task_name") -> str:
     """The name under which a task is known: ``SST2``, ``sst_2`` and ``sst-2`` are ``sst-2``.
+
+    Args:
+      task_name: a key of PROCESSORS or TASKS, or "custom"; case, ``-`` and ``_`` do not matter.
+      flag: that names it, for messages.
 
     Raises:
       errors.FlagError: there is no such task.
@@ -185,7 +187,7 @@ def canonical_name(task_name: str) -> str:
         return _ALIASES[squeezed]
     known = [*PROCESSORS, *TASKS, "custom"]
     raise errors.FlagError(
-        f"Task not found: --task_name={task_name}{errors.suggest(lowered, known)}; "
+        f"Task not found: --{flag}={task_name}{errors.suggest(lowered, known)}; "
         f"known are {', '.join(known)}"
     )
 
@@ -210,11 +212,11 @@ def create_processor(
     """Makes the processor of a task.
 
     Args:
-      task_name: a key of PROCESSORS or TASKS, or "custom"; case, ``-`` and ``_`` do not matter.
+      task_name: see ``canonical_name``.
       xnli_language: one of XNLI_LANGUAGES.
       skip_bad_rows: see TableProcessor.
-      **custom: the arguments of CustomProcessor, for "custom" alone; None, False, "" and an empty
-        list are taken as not given.
+      **custom: the arguments of custom_task.CustomProcessor, for "custom" alone; None, False, ""
+        and an empty list are taken as not given.
 
     Raises:
       errors.FlagError: there is no such task, or a flag does not fit it.
@@ -227,7 +229,7 @@ def create_processor(
         if value is not None and value is not False and value not in ("", [], ())
     }
     if name == "custom" and name not in PROCESSORS:
-        return CustomProcessor(skip_bad_rows=skip_bad_rows, **given)
+        return custom_task.CustomProcessor(skip_bad_rows=skip_bad_rows, **given)
     flags = ", ".join(f"--{key}" for key in sorted(given) if given[key] != "auto")
     if flags:
         raise errors.FlagError(f"{flags} belongs to --task_name=custom, not to {task_name}")

@@ -104,6 +104,14 @@ METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "exact_match": exact_match,
 }
 
+# Those that make sense of the labels of a kind of task; a correlation of classes asks for classes
+# in an order.
+BY_KIND: dict[str, tuple[str, ...]] = {
+    "classification": ("accuracy", "f1", "matthews", "pearson", "spearman"),
+    "regression": ("pearson", "spearman"),
+    "multi_label": ("micro_f1", "macro_f1", "exact_match"),
+}
+
 
 def decide(outputs: np.ndarray, kind: str) -> np.ndarray:
     """What a model's outputs say.
@@ -130,7 +138,7 @@ def compute(
     """Several metrics of a model's outputs.
 
     Args:
-      names: keys of METRICS.
+      names: of BY_KIND.
       labels: as ``classifier_features.Features.label_ids``.
       outputs: see ``decide``.
       kind: see ``decide``.

@@ -54,6 +54,8 @@ class Options:
     verbose_logging: bool = False
 
     def __post_init__(self) -> None:
+        # The flags have these bounds, too; here they guard callers that come without flags: lists
+        # of nothing have no softmax, and answers of no pieces would all be "empty".
         for name in ("n_best_size", "max_answer_length"):
             if getattr(self, name) < 1:
                 raise errors.FlagError(f"--{name}={getattr(self, name)}: expected at least 1")
@@ -344,10 +346,35 @@ def _odds(entries: Sequence[Entry], null_score: float) -> float:
 # --------------------------------------------------------------------------------------------------
 
 
+_PREDICTIONS, _NBEST, _NULL_ODDS = "predictions.json", "nbest_predictions.json", "null_odds.json"
+
+
+def check_places(directory: str, version_2: bool) -> None:
+    """Finds out before the work whether ``write`` can put its files into a directory.
+
+    Args:
+      directory: it need not exist yet; paths with ``://`` are not looked into.
+      version_2: null_odds.json is one of them.
+
+    Raises:
+      errors.UserError: a directory stands where a file is to be.
+    """
+    for name in (_PREDICTIONS, _NBEST, *([_NULL_ODDS] if version_2 else [])):
+        path = os.path.join(directory, name)
+        if os.path.isdir(path):
+            raise errors.UserError(
+                f"{path} is a directory, where a file of answers is to be written; move it away or "
+                "give another --output_dir"
+            )
+
+
 def write(
     directory: str, answers: Answers, *, offsets: bool = False, ensure_ascii: bool = True
 ) -> None:
     """Writes predictions.json, nbest_predictions.json and, in version 2, null_odds.json.
+
+    No file is replaced before all are on the disk, so that files of two runs never stand together;
+    in version 1 the null_odds.json of an earlier run is removed.
 
     Args:
       directory: it exists.
@@ -355,14 +382,29 @@ def write(
       offsets: add ``start`` and ``end``, characters of the context, to the n-best entries.
       ensure_ascii: other characters are written as ``\\uXXXX``; else as they are, in UTF-8.
     """
-    files = {
-        "predictions.json": map_json(answers.predictions, ensure_ascii),
-        "nbest_predictions.json": nbest_json(answers.nbest, offsets, ensure_ascii),
+    import tensorflow as tf
+
+    texts = {
+        _PREDICTIONS: map_json(answers.predictions, ensure_ascii),
+        _NBEST: nbest_json(answers.nbest, offsets, ensure_ascii),
     }
+    odds = os.path.join(directory, _NULL_ODDS)
     if answers.null_odds:
-        files["null_odds.json"] = map_json(answers.null_odds, ensure_ascii)
-    for name, text in files.items():
-        checkpoint_files.write_text(os.path.join(directory, name), text)
+        texts[_NULL_ODDS] = map_json(answers.null_odds, ensure_ascii)
+    ready: dict[str, str] = {}  # temporary name → name
+    try:
+        for name, text in texts.items():
+            path = os.path.join(directory, name)
+            checkpoint_files.write_text(f"{path}.new", text)
+            ready[f"{path}.new"] = path
+        for temporary, path in ready.items():
+            tf.io.gfile.rename(temporary, path, overwrite=True)
+    except BaseException:
+        for temporary in filter(tf.io.gfile.exists, ready):
+            tf.io.gfile.remove(temporary)
+        raise
+    if not answers.null_odds and tf.io.gfile.exists(odds) and not tf.io.gfile.isdir(odds):
+        tf.io.gfile.remove(odds)
 
 
 def map_json(values: Mapping[str, str | float], ensure_ascii: bool = True) -> str:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import math
-import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,8 +26,6 @@ if TYPE_CHECKING:
     from batching import FeatureBatches as Batches
 
 _log = logging.getLogger(__name__)
-
-THRESHOLD_FILE = "null_threshold.json"
 
 _SHOWN_EXAMPLES = 20
 
@@ -225,61 +220,3 @@ def cut_to_windows(
     lengths = features.input_ids.lengths[rows].tolist()
     for index, (row, length) in enumerate(zip(rows.tolist(), lengths, strict=True)):
         yield row, start[index, :length], end[index, :length]
-
-
-# --------------------------------------------------------------------------------------------------
-# The threshold of "no answer"
-# --------------------------------------------------------------------------------------------------
-
-
-def write_threshold(directory: str, threshold: float, f1: float, source: str, step: int) -> None:
-    """Keeps a tuned threshold for later predictions.
-
-    Args:
-      directory: it exists.
-      threshold: see ``squad_scores.tune_threshold``.
-      f1: what it reaches.
-      source: the file that it was tuned on.
-      step: of the model.
-    """
-    import checkpoint_files
-
-    values = {
-        "null_score_diff_threshold": threshold,
-        "f1": f1,
-        "dev_file": source,
-        "global_step": step,
-    }
-    path = os.path.join(directory, THRESHOLD_FILE)
-    checkpoint_files.write_text(path, json.dumps(values, indent=2) + "\n")
-    _log.info("null_score_diff_threshold %s, with F1 %.3f on %s: %s", threshold, f1, source, path)
-
-
-class Threshold(NamedTuple):
-    """What ``write_threshold`` wrote: the threshold, the model's step, and the file."""
-
-    value: float
-    step: int
-    path: str
-
-
-def read_threshold(directories: Sequence[str]) -> Threshold | None:
-    """The threshold that an earlier run left in the first of some directories that has one.
-
-    Raises:
-      errors.UserError: the file is damaged.
-    """
-    for directory in directories:
-        path = os.path.join(directory, THRESHOLD_FILE)
-        if not os.path.isfile(path):
-            continue
-        values = squad_json.load(path)
-        values = values if isinstance(values, dict) else {}
-        value, step = values.get("null_score_diff_threshold"), values.get("global_step")
-        if type(value) is bool or not isinstance(value, int | float) or not math.isfinite(value):
-            raise errors.UserError(
-                f"{path}: damaged, it has no number null_score_diff_threshold; tune again with "
-                "--dev_file"
-            )
-        return Threshold(float(value), step if type(step) is int else 0, path)
-    return None

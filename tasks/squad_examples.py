@@ -11,7 +11,7 @@ import dataclasses
 import logging
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import errors
@@ -27,7 +27,6 @@ _WORD = re.compile(f"[^{_WORD_SPACE}]+")
 _NEAR = 5  # characters by which a wrong answer_start may be off and still be corrected
 _SHUFFLE_SEED = 12345
 _WARNINGS = 10  # lines a reason; the summary counts all
-_SHOWN_IDS = 5
 
 
 class Question(NamedTuple):
@@ -39,6 +38,7 @@ class Question(NamedTuple):
       paragraph: index of its context.
       start, end: ``context[start:end]`` is the answer; both -1 where there is none to learn.
       is_impossible: the context does not answer it (version 2 training).
+      number: its place in the file, from 0. With ``answer_policy=all`` several have the same.
     """
 
     qas_id: str
@@ -47,6 +47,7 @@ class Question(NamedTuple):
     start: int = -1
     end: int = -1
     is_impossible: bool = False
+    number: int = -1
 
 
 class Examples(NamedTuple):
@@ -73,9 +74,10 @@ class Summary:
       impossible: questions that their context does not answer.
       moved: answers that stand a few characters away from their answer_start.
       dropped: reason → ids of the questions left out.
-      windows: made of the examples; set by ``squad_features.summarize``, as the two below.
+      windows: made of the examples; set by ``squad_features.summarize``, as the three below.
       windows_with_answer: those that hold the whole answer.
       narrowed: answers that are a part of their first or last word, found by their pieces.
+      in_no_window: ids of the examples whose answer no window has whole.
     """
 
     questions: int = 0
@@ -86,6 +88,7 @@ class Summary:
     windows: int = 0
     windows_with_answer: int = 0
     narrowed: int = 0
+    in_no_window: list[str] = dataclasses.field(default_factory=list)
 
     def lines(self) -> Iterator[str]:
         """The summary, ready for the log."""
@@ -100,12 +103,10 @@ class Summary:
             f"{self.moved} moved to where their text stands"
         )
         for reason, ids in self.dropped.items():
-            yield f"skipped {len(ids)}, {reason}: {_some(ids)}"
-
-
-def _some(ids: Sequence[str]) -> str:
-    more = f" and {len(ids) - _SHOWN_IDS} more" if len(ids) > _SHOWN_IDS else ""
-    return ", ".join(map(str, ids[:_SHOWN_IDS])) + more
+            yield f"skipped {len(ids)}, {reason}: {errors.some(ids)}"
+        if self.in_no_window:
+            ids = self.in_no_window
+            yield f"{len(ids)} answers are in no window whole: {errors.some(ids)}"
 
 
 def words(context: str) -> list[str]:
@@ -179,10 +180,10 @@ def parse(
     reader = _Reader(source, is_training, version_2_with_negative, answer_policy)
     contexts: list[str] = []
     questions: list[Question] = []
-    for at, paragraph in squad_json.paragraphs(data, source):
-        context = squad_json.take(paragraph, "context", str, at, source)
-        for qa_at, qa in squad_json.each(paragraph, "qas", at, source):
-            questions += reader.examples(qa, qa_at, len(contexts), context)
+    for paragraph in squad_json.paragraphs(data, source):
+        context = paragraph.take("context", str)
+        for qa in paragraph.each("qas"):
+            questions += reader.examples(qa, len(contexts), context)
         contexts.append(context)
     if not reader.summary.questions:
         raise errors.UserError(f"{source}: there is no question in it")
@@ -216,35 +217,33 @@ class _Reader:
         self._policy = answer_policy
         self._warned: collections.Counter[str] = collections.Counter()
 
-    def examples(
-        self, qa: Mapping[str, Any], at: str, paragraph: int, context: str
-    ) -> list[Question]:
+    def examples(self, qa: squad_json.Node, paragraph: int, context: str) -> list[Question]:
         """The examples of one question: one, or in training also none or several."""
         question = Question(
-            squad_json.take_id(qa, at, self._source),
-            squad_json.take(qa, "question", str, at, self._source),
+            squad_json.take_id(qa),
+            qa.take("question", str),
             paragraph,
+            number=self.summary.questions,
         )
         self.summary.questions += 1
         if not self._is_training:
-            self.summary.impossible += qa.get("is_impossible") is True
+            self.summary.impossible += qa.value.get("is_impossible") is True
             return [question]
-        if self._is_impossible(qa, at):
+        if self._is_impossible(qa):
             self.summary.impossible += 1
             return [question._replace(is_impossible=True)]
-        answers = list(squad_json.each(qa, "answers", at, self._source))
-        self._check_number(len(answers), qa, question.qas_id, at)
+        answers = list(qa.each("answers"))
+        self._check_number(len(answers), f"{qa.where} (id {question.qas_id})")
         return self._answered(question, answers, context)
 
-    def _is_impossible(self, qa: Mapping[str, Any], at: str) -> bool:
+    def _is_impossible(self, qa: squad_json.Node) -> bool:
         if not self._version_2:
             return False
-        if "is_impossible" not in qa:
-            return qa.get("answers") == []
-        return squad_json.take(qa, "is_impossible", bool, at, self._source)
+        if "is_impossible" not in qa.value:
+            return qa.value.get("answers") == []
+        return qa.take("is_impossible", bool)
 
-    def _check_number(self, count: int, qa: Mapping[str, Any], qas_id: str, at: str) -> None:
-        where = f"{self._source}: {at} (id {qas_id})"
+    def _check_number(self, count: int, where: str) -> None:
         if not count and self._version_2:
             raise errors.UserError(
                 f"{where} has no answer, but is_impossible is false; expected one of the two"
@@ -261,13 +260,13 @@ class _Reader:
             )
 
     def _answered(
-        self, question: Question, answers: Sequence[tuple[str, Mapping[str, Any]]], context: str
+        self, question: Question, answers: Sequence[squad_json.Node], context: str
     ) -> list[Question]:
         found: dict[tuple[int, int], bool] = {}  # place → is it another than answer_start says
         reason = ""
-        for answer_at, answer in answers:
-            text = squad_json.take(answer, "text", str, answer_at, self._source)
-            start = squad_json.take(answer, "answer_start", int, answer_at, self._source)
+        for answer in answers:
+            text = answer.take("text", str)
+            start = answer.take("answer_start", int)
             place = locate(context, text, start)
             if isinstance(place, str):
                 reason = reason or place
@@ -317,10 +316,12 @@ class _Reader:
                     "one of their answers would be lost; give each an id of its own"
                 )
         if repeated:
-            _log.warning("%s repeats question ids: %s", self._source, _some(repeated))
+            _log.warning("%s repeats question ids: %s", self._source, errors.some(repeated))
         empty = [q.qas_id for q in questions if not contexts[q.paragraph].strip(_WORD_SPACE)]
         if empty:
-            _log.warning("%s: the context is empty for questions %s", self._source, _some(empty))
+            _log.warning(
+                "%s: the context is empty for questions %s", self._source, errors.some(empty)
+            )
         if not self._is_training and not self._version_2 and self.summary.impossible:
             _log.warning(
                 "%s has %d unanswerable questions (is_impossible), but each will get an answer; "

@@ -10,35 +10,22 @@ questions. Windows lie in flat arrays; nothing is padded.
 
 from __future__ import annotations
 
-import collections
-import concurrent.futures
 import dataclasses
-import itertools
-import logging
-import multiprocessing
-import multiprocessing.connection
-import os
-import signal
-import threading
-import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import process
 from typing import NamedTuple
 
 import numpy as np
 
-import errors
+import progress
 import ragged
 import tokenization
+import workers
 from tasks import squad_examples, squad_windows
-
-_log = logging.getLogger(__name__)
 
 FIRST_UNIQUE_ID = 1000000000
 # Workers start in about a second, in which a process makes the windows of this much text.
 _WORTH_A_WORKER = 4_000_000
 _CHUNK = 100_000  # characters of questions and contexts that go to a worker at a time
-_REPORT_SECONDS = 10.0
 
 
 class Features(NamedTuple):
@@ -60,7 +47,7 @@ class Features(NamedTuple):
       pieces: P rows, int32: ids of the contexts.
       words: P rows, int32: the index of the word each piece belongs to.
       narrowed: number of answers that are a part of their first or last word.
-      without_pieces: ids of questions left out, as nothing of their answer is left in tokens.
+      without_pieces: indexes of questions left out, as nothing of their answer is left in tokens.
     """
 
     input_ids: ragged.Ragged
@@ -78,7 +65,7 @@ class Features(NamedTuple):
     pieces: ragged.Ragged
     words: ragged.Ragged
     narrowed: int
-    without_pieces: Sequence[str]
+    without_pieces: Sequence[int]
 
     @property
     def unique_ids(self) -> np.ndarray:
@@ -122,23 +109,46 @@ def build(
       errors.UserError: a worker process died.
     """
     chunks = _chunks(examples)
-    work = squad_windows.Work(tokenizer, sizes)
-    parts = list(_in_order(work, chunks, _workers(examples, num_workers, len(chunks))))
+    count = min(num_workers, len(chunks)) or _worthwhile_workers(examples)
+    shown = progress.Pass("made windows of", len(examples.questions))
+    parts = []
+    results = _parts(squad_windows.Work(tokenizer, sizes), chunks, count)
+    for chunk, part in zip(chunks, results, strict=True):
+        parts.append(part)
+        asked = sum(len(item.questions) for item in chunk)
+        if asked:  # before the first there is no rate to tell
+            shown.add(asked)
     return _joined(parts, examples)
 
 
 def summarize(examples: squad_examples.Examples, features: Features) -> squad_examples.Summary:
-    """The summary of reading, with what became of it in windows."""
-    summary = dataclasses.replace(
+    """The summary of reading, with what became of it in windows.
+
+    A question is left out when no example of it is left; ids stand in the order of the file.
+    """
+    order = sorted(range(len(examples.questions)), key=lambda k: examples.questions[k].number)
+    lost = set(features.without_pieces)
+    whole = set(features.example_index[features.start_positions > 0].tolist())
+    kept = {examples.questions[index].number for index in order if index not in lost}
+    dropped: dict[int, str] = {}  # question of the file, of which no example is left → id
+    in_no_window = []
+    for index in order:
+        question = examples.questions[index]
+        if index in lost:
+            if question.number not in kept:
+                dropped[question.number] = question.qas_id
+        elif question.start >= 0 and index not in whole:
+            in_no_window.append(question.qas_id)
+    reasons = {"no token is left of the answer": list(dropped.values())} if dropped else {}
+    return dataclasses.replace(
         examples.summary,
-        dropped=dict(examples.summary.dropped),
+        examples=len(order) - len(lost),
+        dropped={**examples.summary.dropped, **reasons},
         windows=len(features.example_index),
         windows_with_answer=int(np.count_nonzero(features.start_positions)),
         narrowed=features.narrowed,
+        in_no_window=in_no_window,
     )
-    if features.without_pieces:
-        summary.dropped["no token is left of the answer"] = list(features.without_pieces)
-    return summary
 
 
 def with_whole_answer(features: Features) -> Features:
@@ -172,93 +182,20 @@ def _chunks(examples: squad_examples.Examples) -> list[list[squad_windows.Item]]
     return chunks
 
 
-def _workers(examples: squad_examples.Examples, num_workers: int, chunks: int) -> int:
-    if num_workers:
-        return min(num_workers, chunks)
+def _worthwhile_workers(examples: squad_examples.Examples) -> int:
     characters = sum(map(len, examples.contexts)) + 200 * len(examples.questions)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(cores or 1, characters // _WORTH_A_WORKER))
+    return max(1, min(workers.available_cores(), characters // _WORTH_A_WORKER))
 
 
-def _in_order(
-    work: squad_windows.Work, chunks: Sequence[list[squad_windows.Item]], workers: int
+def _parts(
+    work: squad_windows.Work, chunks: Sequence[list[squad_windows.Item]], count: int
 ) -> Iterator[squad_windows.Part]:
-    """Works on all chunks; yields the results in the order of the chunks."""
-    progress = _Progress(sum(len(item.questions) for chunk in chunks for item in chunk))
-    if workers == 1:
-        results: Iterator[squad_windows.Part] = map(work, chunks)
-        for chunk, part in zip(chunks, results, strict=True):
-            progress.add(chunk)
-            yield part
+    """What is made of each chunk, in their order."""
+    if count == 1:
+        yield from map(work, chunks)
         return
-    # Spawned, not forked: a fork would copy the locks of TensorFlow's threads.
-    with process.ProcessPoolExecutor(
-        workers, multiprocessing.get_context("spawn"), _start_worker, (work,)
-    ) as executor:
-        waiting: collections.deque[concurrent.futures.Future] = collections.deque()
-        rest = iter(chunks)
-        try:
-            for chunk in itertools.islice(rest, 2 * workers):
-                waiting.append(executor.submit(_work_here, chunk))
-            for chunk in chunks:
-                yield waiting.popleft().result()
-                progress.add(chunk)
-                for following in itertools.islice(rest, 1):
-                    waiting.append(executor.submit(_work_here, following))
-        except process.BrokenProcessPool:
-            raise errors.UserError(
-                "a worker process was killed, perhaps because memory ran out; try a smaller "
-                f"--num_workers (now {workers})"
-            ) from None
-        finally:
-            executor.shutdown(cancel_futures=True)
-
-
-_worker: squad_windows.Work
-
-
-def _start_worker(work: squad_windows.Work) -> None:
-    global _worker
-    _worker = work
-    # Ctrl-C reaches every process of the terminal; the parent alone decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """Without this a worker would wait for ever after its parent was killed."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        multiprocessing.connection.wait([parent.sentinel])
-        os._exit(1)
-
-
-def _work_here(chunk: list[squad_windows.Item]) -> squad_windows.Part:
-    return _worker(chunk)
-
-
-class _Progress:
-    """A line every few seconds."""
-
-    def __init__(self, total: int):
-        self._total = total
-        self._done = 0
-        self._begin = self._reported = time.monotonic()
-
-    def add(self, chunk: Sequence[squad_windows.Item]) -> None:
-        self._done += sum(len(item.questions) for item in chunk)
-        now = time.monotonic()
-        if now - self._reported < _REPORT_SECONDS or not self._done:
-            return
-        self._reported = now
-        rate = self._done / (now - self._begin)
-        _log.info(
-            "features of %d of %d questions, %.0f/s, %.0f s left",
-            self._done,
-            self._total,
-            rate,
-            (self._total - self._done) / rate,
-        )
+    with workers.Pool(count, work, f"a smaller --num_workers (now {count})") as pool:
+        yield from pool.map(chunks)
 
 
 def _joined(parts: Sequence[squad_windows.Part], examples: squad_examples.Examples) -> Features:
@@ -282,7 +219,7 @@ def _joined(parts: Sequence[squad_windows.Part], examples: squad_examples.Exampl
         pieces=_ragged([part.pieces for part in parts], counts),
         words=_ragged([part.words for part in parts], counts),
         narrowed=sum(part.narrowed for part in parts),
-        without_pieces=[questions[k].qas_id for part in parts for k in part.without_pieces],
+        without_pieces=[index for part in parts for index in part.without_pieces],
         **columns,
     )
     if np.all(np.diff(features.example_index) >= 0):

@@ -11,8 +11,6 @@ import errors
 import ragged
 from tasks import squad_features
 
-_SHOWN = 5  # ids in a message
-
 
 class Logits(NamedTuple):
     """Scores of every position of N windows.
@@ -49,10 +47,9 @@ def collect(
         ends[row] = np.asarray(end, np.float32)
     missing = [_id(row) for row in range(count) if starts[row] is None]
     if missing:
-        more = ", …" if len(missing) > _SHOWN else ""
         raise errors.UserError(
             f"{len(missing)} of {count} windows have no prediction (unique ids "
-            f"{', '.join(map(str, missing[:_SHOWN]))}{more}); nothing is written, predict again"
+            f"{errors.some(missing)}); nothing is written, predict again"
         )
     found = Logits(
         *(ragged.from_rows(rows, np.float32) for rows in (starts, ends))  # type: ignore[arg-type]

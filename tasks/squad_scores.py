@@ -15,13 +15,13 @@ import string
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import errors
 from tasks import squad_json
 
 _log = logging.getLogger(__name__)
 
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
-_SHOWN_IDS = 5
 
 References = Mapping[str, Sequence[str]]
 
@@ -34,16 +34,24 @@ def references(data: Any, source: str) -> dict[str, list[str]]:
       source: the file, for messages.
 
     Returns:
-      Question id → texts; none for an unanswerable question.
+      Question id → texts; none for an unanswerable question. One with ``is_impossible`` need not
+      have the key ``answers``.
 
     Raises:
       errors.UserError: with the file and the JSON path: another layout, or answers are missing.
     """
     found = {}
-    for at, paragraph in squad_json.paragraphs(data, source):
-        for qa_at, qas_id, qa in squad_json.questions_of(paragraph, at, source):
-            found[qas_id] = squad_json.answer_texts(qa, qa_at, source)
+    for paragraph in squad_json.paragraphs(data, source):
+        for qa in paragraph.each("qas"):
+            found[squad_json.take_id(qa)] = _gold_texts(qa)
     return found
+
+
+def _gold_texts(qa: squad_json.Node) -> list[str]:
+    # Training takes such a question, too.
+    if qa.value.get("is_impossible") is True and qa.value.get("answers") is None:
+        return []
+    return [answer.take("text", str) for answer in qa.each("answers")]
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -86,7 +94,7 @@ def _missing(gold: References, predictions: Mapping[str, str], what: str) -> Non
             len(missing),
             len(gold),
             what,
-            ", ".join(missing[:_SHOWN_IDS]) + (", …" if len(missing) > _SHOWN_IDS else ""),
+            errors.some(missing),
         )
 
 

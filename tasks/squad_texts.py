@@ -8,9 +8,10 @@ characters vanish or become several, the tokenizer says where they come from.
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import tokenization
@@ -69,7 +70,8 @@ class Text(NamedTuple):
 
     Attributes:
       text: some words joined by spaces, the first and the last perhaps in part.
-      start, end: they are the words of ``context[start:end]``.
+      start, end: they are the words of ``context[start:end]``; where the pieces stand, if the text
+        stands there.
     """
 
     text: str
@@ -142,15 +144,17 @@ class Passage:
         self._tokenized = list(map(shared.tokenized, self._words))
         self._pieces = shared.tokenizer.convert_ids_to_tokens(pieces)
         self._word_of = word_of
-        self._places = list(self._piece_places()) if shared.exact else []
         self._measure()
         self._known: dict[tuple[int, int], Text] = {}
 
-    def _piece_places(self) -> Iterator[tuple[int, int]]:
+    @functools.cached_property
+    def _places(self) -> list[tuple[int, int]]:
         """Start and end of each piece in the words joined by spaces."""
+        places = []
         for word, at in zip(self._words, self._joined_starts, strict=False):
             _, starts, ends = self._shared.tokenizer.encode_with_offsets(word)
-            yield from ((at + start, at + end) for start, end in zip(starts, ends, strict=True))
+            places += [(at + start, at + end) for start, end in zip(starts, ends, strict=True)]
+        return places
 
     def _measure(self) -> None:
         """Finds how far each piece reaches in its word, and which words are simple: as long as
@@ -177,12 +181,22 @@ class Passage:
         original = " ".join(self._words[begin:end])
         at = self._joined_starts[begin]
         if self._shared.exact:
-            start, stop = self._places[first][0] - at, self._places[last][1] - at
+            start, stop = self._own_place(first, last, at)
         elif self._is_simple(first, begin, end):
             start, stop = 0, self._joined_starts[end - 1] - at + self._reach[last]
         else:
             start, stop = self._search(first, last, original)
+            text = original[start:stop]
+            # The search gives the first place of a text that stands there several times.
+            if original.find(text) != original.rfind(text):
+                own_start, own_stop = self._own_place(first, last, at)
+                if original[own_start:own_stop] == text:
+                    start, stop = own_start, own_stop
         return Text(original[start:stop], self._in_context(at + start), self._in_context(at + stop))
+
+    def _own_place(self, first: int, last: int, at: int) -> tuple[int, int]:
+        """Where pieces stand in words joined by spaces, the first of which starts at ``at``."""
+        return self._places[first][0] - at, self._places[last][1] - at
 
     def _is_simple(self, first: int, begin: int, end: int) -> bool:
         """The search would find pieces from the start of some simple words just there: most do."""

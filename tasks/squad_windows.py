@@ -38,6 +38,8 @@ class Sizes:
     max_query_length: int = 64
 
     def __post_init__(self) -> None:
+        # The flags have the first two bounds, too; here they guard callers that come without flags:
+        # windows that do not move on have no end.
         if self.doc_stride < 1:
             raise errors.FlagError(f"--doc_stride={self.doc_stride}: expected at least 1")
         if self.max_query_length < 0:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import logging
-import os
 import zipfile
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+import checkpoint_files
 import errors
 from tasks import examples as task_examples
 from tasks import glue, metrics
@@ -116,24 +116,4 @@ def write_zip(path: str, tables: Mapping[str, str]) -> None:
             entry = zipfile.ZipInfo(name)  # of a fixed date
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, tables[name].encode(), zipfile.ZIP_DEFLATED)
-    _write(path, packed.getvalue())
-
-
-def _write(path: str, data: bytes) -> None:
-    if "://" in path:  # an object store shows a file once it is whole
-        import tensorflow as tf
-
-        with tf.io.gfile.GFile(path, "wb") as remote:
-            remote.write(data)
-        return
-    temporary = f"{path}.tempstate{os.getpid()}"
-    try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.remove(temporary)
-        raise
+    checkpoint_files.write_bytes(path, packed.getvalue())

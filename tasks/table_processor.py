@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import errors
 import inputs
 from tasks import examples, tables
 
 _log = logging.getLogger(__name__)
+
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
 class TableProcessor(examples.DataProcessor):
@@ -98,6 +100,18 @@ class TableProcessor(examples.DataProcessor):
             f"{hint}"
         )
 
+    def leaves_out(self, part: str, table: tables.Table, row: tables.Row, needed: int) -> bool:
+        """Whether a row of a set has too few columns and is left out for that.
+
+        Raises:
+          errors.UserError: it has too few, but must not be left out.
+        """
+        if not table.is_short(row, needed):
+            return False
+        if part == "train" and self.skip_bad_rows:
+            return True
+        raise table.too_short(row, needed)
+
     def label_of(self, text: str) -> str | list[str]:
         """The label that the text of a cell stands for.
 
@@ -105,8 +119,7 @@ class TableProcessor(examples.DataProcessor):
           ValueError: it is none; its text says why.
         """
         if self.kind == examples.REGRESSION:
-            if not _is_finite(text):
-                raise ValueError(f"label {tables.shown(text)} is not a finite number")
+            examples.regression_value(text)
             return text
         if self.kind == examples.MULTI_LABEL:
             labels = label_set(text)
@@ -127,21 +140,69 @@ class TableProcessor(examples.DataProcessor):
         raise ValueError(f"label {tables.shown(label)} is not one of {listed}")
 
 
-def _is_finite(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
-
-
 def label_set(text: str) -> list[str]:
-    """The labels in a cell of a multi-label table: comma separated, or a JSON list."""
-    if text.startswith("["):
-        try:
-            return [str(label) for label in json.loads(text)]
-        except ValueError:
-            return [text]  # reported as a label that is not known
-    return [label.strip() for label in text.split(",") if label.strip()]
+    """The labels in a cell of a multi-label table: comma separated, or a JSON list.
+
+    White space around a label is no part of it: files of labels do not keep it either.
+
+    Raises:
+      ValueError: it is no list, or one of something else; its text says so.
+    """
+    text = text.strip()
+    if not text.startswith("["):
+        return [label.strip() for label in text.split(",") if label.strip()]
+    try:
+        items = json.loads(text)
+    except ValueError:
+        raise ValueError(f"{tables.shown(text)} is not a JSON list of labels") from None
+    return [_label_of_item(item) for item in items]
+
+
+def _label_of_item(item: object) -> str:
+    label = (item if isinstance(item, str) else json.dumps(item)).strip()
+    if item is None or isinstance(item, list | dict):
+        raise ValueError(f"the list of labels has {tables.shown(label)}, which is no label")
+    if not label:
+        raise ValueError("the list of labels has an empty one")
+    return label
+
+
+class Columns(NamedTuple):
+    """Where a table has what is read; each as ``tables.Table.column`` returns it."""
+
+    text_a: tables.Column
+    text_b: tables.Column | None
+    label: tables.Column | None
+
+
+def find_columns(table: tables.Table, split: examples.Split, part: str) -> Columns:
+    """Finds the columns of a set in a table.
+
+    Args:
+      table: where.
+      split: which ones.
+      part: "train", "dev" or "test". A test set needs no labels: a column for them that the header
+        does not name is None.
+
+    Raises:
+      errors.UserError: there is no such column.
+      errors.FlagError: the labels are in the column of a text.
+    """
+    text_a = table.column(split.text_a, "--text_a_column")
+    text_b = None if split.text_b is None else table.column(split.text_b, "--text_b_column")
+    label, header = split.label, table.header
+    if label is not None and part == "test" and header is not None:
+        named = tables.as_number(label) is None
+        label = None if named and label not in header else label
+    if label is None:
+        return Columns(text_a, text_b, None)
+    found = table.column(label, "--label_column")
+    if found in (text_a, text_b):
+        flag = "text_a" if found == text_a else "text_b"
+        raise errors.FlagError(
+            f"--label_column={label} is also the --{flag}_column; give the column of the labels"
+        )
+    return Columns(text_a, text_b, found)
 
 
 def _is_file(path: str) -> bool:
@@ -159,32 +220,13 @@ class _Reader:
         self._part = part
         self._split = split = processor.split(part)
         self._table = table = tables.Table(path, header=split.header)
-        self._text_a = table.column(split.text_a, "--text_a_column")
-        self._text_b = (
-            None if split.text_b is None else table.column(split.text_b, "--text_b_column")
-        )
-        self._label = self._label_column()
-        self._needed = self._columns_needed()
+        self._text_a, self._text_b, self._label = find_columns(table, split, part)
+        label = None if part == "test" else self._label
+        self._needed = tables.needed([self._text_a, self._text_b, label])
         self._width = split.width if table.header is None else len(table.header)
         self._skipped: dict[str, list[int]] = {}  # reason -> lines
         self._long: list[int] = []
-
-    def _label_column(self) -> tables.Column | None:
-        """None where labels are not to be had: a test set needs none."""
-        label, header = self._split.label, self._table.header
-        if label is None:
-            return None
-        named = tables.as_number(label) is None
-        if self._part == "test" and named and header is not None and label not in header:
-            return None
-        return self._table.column(label, "--label_column")
-
-    def _columns_needed(self) -> int:
-        labels = [] if self._part == "test" else [self._label]
-        columns = [self._text_a, self._text_b, *labels]
-        numbers = [column for column in columns if isinstance(column, int)]
-        # Columns counted from the end must stand beyond those counted from the front.
-        return max([-1, *numbers]) + 1 + max([0, *(-number for number in numbers)])
+        self._halves: list[int] = []
 
     def read(self) -> list[examples.InputExample]:
         self._check_header()
@@ -198,7 +240,7 @@ class _Reader:
 
     def _example(self, row: tables.Row) -> examples.InputExample | None:
         table, split = self._table, self._split
-        if self._is_too_short(row):
+        if self._processor.leaves_out(self._part, table, row, self._needed):
             self._skip("with too few columns", row)
             return None
         if self._table.kind != "json":
@@ -216,17 +258,19 @@ class _Reader:
         name: Any = row.line - 1
         if split.guid_column is not None:
             name = table.cell(row, split.guid_column)
-        text_b = None if self._text_b is None else table.cell(row, self._text_b)
+        text_b = None if self._text_b is None else self._text(row, self._text_b)
         return examples.InputExample(
-            f"{split.guid}-{name}", table.cell(row, self._text_a), text_b, label
+            f"{split.guid}-{name}", self._text(row, self._text_a), text_b, label
         )
 
-    def _is_too_short(self, row: tables.Row) -> bool:
-        if isinstance(row.fields, Mapping) or len(row.fields) >= self._needed:
-            return False
-        if self._part == "train" and self._processor.skip_bad_rows:
-            return True
-        raise self._table.too_short(row, self._needed)
+    def _text(self, row: tables.Row, column: tables.Column) -> str:
+        text = self._table.cell(row, column)
+        # Only JSON can write them. Left alone they would spoil the whole word: [UNK].
+        if self._table.kind != "json" or not _HALF_PAIR.search(text):
+            return text
+        if row.line not in self._halves[-1:]:
+            self._halves.append(row.line)
+        return _HALF_PAIR.sub("\N{REPLACEMENT CHARACTER}", text)
 
     def _skip(self, reason: str, row: tables.Row) -> None:
         self._skipped.setdefault(reason, []).append(row.line)
@@ -246,9 +290,7 @@ class _Reader:
         except ValueError as error:
             if is_test:
                 return None  # a dummy such as -1
-            raise errors.UserError(
-                f"{self._table.path}:{row.line}: {error}; {self._processor.label_hint}"
-            ) from None
+            raise self._table.wrong(row, self._label, error, self._processor.label_hint) from None
 
     def _check_header(self) -> None:
         """Warns of a first line that is taken as header but looks like something else."""
@@ -271,7 +313,7 @@ class _Reader:
                     name,
                 )
                 return
-        if self._has_legal_label(header) or _is_finite(header[0]):
+        if self._has_legal_label(header) or _is_number(header[0]):
             _log.warning(
                 "%s:1: taken as the header, but it looks like a row of data: %s",
                 table.path,
@@ -290,6 +332,14 @@ class _Reader:
         path = self._table.path
         for reason, lines in self._skipped.items():
             _log.warning("%s: left out %d rows %s (%s)", path, len(lines), reason, _first(lines))
+        if self._halves:
+            _log.warning(
+                "%s: %d rows have half of a surrogate pair, such as \\ud83d alone, in a text; it "
+                "is no character and not read (%s)",
+                path,
+                len(self._halves),
+                _first(self._halves),
+            )
         if self._long:
             _log.warning(
                 "%s: %d rows have more columns than the %d %s (%s); did a tab or comma get into a "
@@ -306,6 +356,14 @@ class _Reader:
             raise errors.UserError(f"{path} has no rows{of} for the {self._part} set")
         skipped = ", skipped 1 header" if self._table.header is not None else ""
         _log.info("read %d rows from %s%s", count, path, skipped)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        examples.regression_value(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _first(lines: Sequence[int]) -> str:

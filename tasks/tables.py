@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import errors
@@ -17,6 +17,7 @@ import inputs
 Column = int | str  # a number from 0 (-1: the last), or a name in the header or a JSON key
 
 _SHOWN = 40  # characters of a line in messages
+_LONGEST_CELL = 2**31 - 1  # characters; the most that the csv module takes on every system
 _HINTS = {
     "tsv": "is the file tab separated?",
     "csv": "is the file comma separated?",
@@ -108,6 +109,10 @@ class Table:
         number = int(column)
         return -len(row.fields) <= number < len(row.fields)
 
+    def is_short(self, row: Row, needed: int) -> bool:
+        """Whether a row has fewer than ``needed`` cells; an object of JSON lines has none."""
+        return not isinstance(row.fields, Mapping) and len(row.fields) < needed
+
     def cell(self, row: Row, column: Column, lists: bool = False) -> str:
         """The text of a cell.
 
@@ -146,6 +151,17 @@ class Table:
             )
         return json.dumps(value)  # 1, 3.8, true
 
+    def wrong(self, row: Row, column: Column, what: object, cure: str) -> errors.UserError:
+        """The error about a cell: file, line, ``what`` is wrong, the column, and its ``cure``."""
+        return errors.UserError(f"{self.path}:{row.line}: {what} ({self._name(column)}); {cure}")
+
+    def _name(self, column: Column) -> str:
+        if isinstance(column, str):
+            return f"key {column!r}"
+        if self.header is not None and self.has(Row(1, self.header), column):
+            return f"column {shown(self.header[column])}"
+        return f"column {column}" + (", from 0" if column >= 0 else "")
+
     def too_short(self, row: Row, needed: int) -> errors.UserError:
         """The error about a row with fewer than ``needed`` cells."""
         found = len(row.fields)
@@ -161,6 +177,17 @@ def as_number(column: Column) -> int | None:
     if isinstance(column, int):
         return column
     return int(column) if column.removeprefix("-").isdecimal() else None
+
+
+def needed(columns: Iterable[Column | None]) -> int:
+    """The number of cells that a row must have to have all of some columns.
+
+    Args:
+      columns: as ``Table.column`` returns them; keys and None ask for nothing.
+    """
+    numbers = [column for column in columns if isinstance(column, int)]
+    # Columns counted from the end must stand beyond those counted from the front.
+    return max([-1, *numbers]) + 1 + max([0, *(-number for number in numbers)])
 
 
 def shown(text: str) -> str:
@@ -209,17 +236,33 @@ def _quoted(path: str, separator: str, quote: str) -> Iterator[Row]:
     reader = csv.reader(lines, delimiter=separator, quotechar=quote, strict=True)
     start = 1
     try:
-        for fields in reader:
+        while (fields := _next_row(reader)) is not None:
             if fields:  # an empty line is no row: a row of one empty cell is written ""
                 yield Row(start, fields)
             start = reader.line_num + 1
     except csv.Error as error:
-        reason = str(error)
-        if "end of data" in reason or "field limit" in reason:
-            reason = f"a quote ({quote}) is opened in this row and not closed"
-        raise errors.UserError(
-            f"{path}:{start}: {reason}; a quote inside a quoted cell is written twice"
-        ) from None
+        raise errors.UserError(f"{path}:{start}: {_quoting_trouble(str(error), quote)}") from None
+
+
+def _next_row(reader: Iterator[list[str]]) -> list[str] | None:
+    """The next row, whose cells may be of any length; None: there is none."""
+    # The limit is one for the whole process, and a guard that others may rely on.
+    before = csv.field_size_limit(_LONGEST_CELL)
+    try:
+        return next(reader, None)
+    finally:
+        csv.field_size_limit(before)
+
+
+def _quoting_trouble(reason: str, quote: str) -> str:
+    if "field limit" in reason:
+        return (
+            f"a cell has more than {_LONGEST_CELL} characters; is a quote ({quote}) opened in "
+            "this row and not closed?"
+        )
+    if "end of data" in reason:
+        reason = f"a quote ({quote}) is opened in this row and not closed"
+    return f"{reason}; a quote inside a quoted cell is written twice"
 
 
 def _comma_separated(path: str) -> Iterator[Row]:

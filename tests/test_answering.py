@@ -41,7 +41,8 @@ class _Trainer:
     step = 3
     at_hand = "newest"
 
-    def use(self, checkpoint):
+    def use(self, checkpoint, flag):
+        assert flag == "--init_checkpoint"  # which names the members
         self.at_hand = checkpoint
 
 

@@ -13,7 +13,7 @@ SOURCES = sorted([*ROOT.glob("*.py"), *ROOT.glob("tasks/*.py")])
 # A module imports only from rows above its own, or from its own row what stands before it.
 ROWS = (
     ("errors",),
-    ("options", "processes", "inputs", "outputs", "masking", "records", "ragged"),
+    ("options", "processes", "workers", "inputs", "outputs", "masking", "records", "ragged"),
     ("command_line", "tokenization", "safetensors_weights", "weight_matching"),
     ("checkpoint_files", "checkpoints", "modeling", "optimization", "devices"),
     ("batching", "record_batches"),
@@ -24,10 +24,8 @@ ROWS = (
         "training",
         "evaluation",
         "fine_tuning",
+        "trained_heads",
         "answering",
-        "glue_runs",
-        "glue_summary",
-        "glue_search",
     ),
     ("graph_tokenizer", "export"),
     (
@@ -35,6 +33,12 @@ ROWS = (
         "create_pretraining_data",
         "run_pretraining",
         "run_classifier",
+        "glue_runs",
+        "glue_files",
+        "glue_commands",
+        "glue_states",
+        "glue_summary",
+        "glue_search",
         "run_glue",
         "run_squad",
         "convert_to_squad",

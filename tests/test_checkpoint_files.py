@@ -76,7 +76,7 @@ def test_directories_of_the_runs_that_made_checkpoints(tmp_path):
         (tmp_path / name).mkdir()
     found = checkpoint_files.run_directories(
         [
-            "", "best", "all", str(tmp_path / "run/best"), str(tmp_path / "plain"),
+            "", str(tmp_path / "run/best"), str(tmp_path / "plain"),
             str(tmp_path / "run/weights/model.ckpt-3"), str(tmp_path / "other/bert_model.ckpt"),
         ]
     )  # fmt: skip

@@ -36,7 +36,7 @@ def test_features_are_those_of_the_original(shared, name):
     assert processor.get_labels() == expected["labels"]
     length = expected["max_seq_length"]
     features = classifier_features.encode(
-        examples, processor.get_labels(), length, tokenizer, processor.kind
+        examples, processor.get_labels(), length, tokenizer, processor.kind, labelled=part != "test"
     )
     rows = np.arange(len(examples))
     np.testing.assert_array_equal(features.input_ids.padded(rows, length), golden["input_ids"])
@@ -78,7 +78,7 @@ def test_rows_of_every_shape(tokenizer):
     examples = [
         glue.InputExample("0", "a b c", None, "y"),
         glue.InputExample("1", "", None, "x"),
-        glue.InputExample("2", "a", "b c", None),
+        glue.InputExample("2", "a", "b c", "x"),
         glue.InputExample("3", "", "b", "x"),
         glue.InputExample("4", "a", "\u200b", "x"),  # a second text of which no token is left
         glue.InputExample("5", "a b c d e", "f g h", "y"),
@@ -107,14 +107,28 @@ def test_no_examples(tokenizer):
 
 
 def test_labels_of_regression_and_multi_label(tokenizer):
-    numbers = [glue.InputExample(str(i), "a", None, v) for i, v in enumerate(["3.8", None, "-1e1"])]
+    numbers = [glue.InputExample(str(i), "a", None, v) for i, v in enumerate(["3.8", 0, "-1e1"])]
     found = classifier_features.encode(numbers, [], 8, tokenizer, glue.REGRESSION).label_ids
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, np.float32([3.8, 0, -10]))
-    sets = [glue.InputExample(str(i), "a", None, v) for i, v in enumerate([["z", "x"], [], None])]
+    sets = [glue.InputExample(str(i), "a", None, v) for i, v in enumerate([["z", "x"], [], ("x",)])]
     found = classifier_features.encode(sets, ["x", "y", "z"], 8, tokenizer, glue.MULTI_LABEL)
     assert found.label_ids.dtype == np.float32
-    assert found.label_ids.tolist() == [[1, 0, 1], [0, 0, 0], [0, 0, 0]]
+    assert found.label_ids.tolist() == [[1, 0, 1], [0, 0, 0], [1, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    "labels, given",
+    [([0, 1, 2], 2), (["0", "1", "2"], 2), ([0, 1, 2], "2"), ([0, 1, 2], np.int64(2))],
+)
+def test_labels_may_be_numbers(tokenizer, labels, given):
+    examples = [glue.InputExample("0", "a", None, given), glue.InputExample("1", "a", None, 0)]
+    assert classifier_features.encode(examples, labels, 8, tokenizer).label_ids.tolist() == [2, 0]
+    one = classifier_features.convert_single_example(0, examples[0], labels, 8, tokenizer)
+    assert one.label_id == 2
+    sets = [glue.InputExample("0", "a", None, [given, 0])]
+    found = classifier_features.encode(sets, labels, 8, tokenizer, glue.MULTI_LABEL).label_ids
+    assert found.tolist() == [[1, 0, 1]]
 
 
 def test_prediction_looks_at_no_label(tokenizer):
@@ -122,7 +136,16 @@ def test_prediction_looks_at_no_label(tokenizer):
     with pytest.raises(errors.UserError, match="test-0: label '0' is not one of 'cat', 'dog'"):
         classifier_features.encode(examples, ["cat", "dog"], 8, tokenizer)
     features = classifier_features.encode(examples, ["cat", "dog"], 8, tokenizer, labelled=False)
-    assert features.label_ids.tolist() == [0]
+    assert features.label_ids.tolist() == [0] and features.label_ids.dtype == np.int32
+    for kind, zeros in ((glue.REGRESSION, [0.0]), (glue.MULTI_LABEL, [[0.0, 0.0]])):
+        features = classifier_features.encode(
+            examples, ["cat", "dog"], 8, tokenizer, kind, labelled=False
+        )
+        assert features.label_ids.tolist() == zeros and features.label_ids.dtype == np.float32
+    one = classifier_features.convert_single_example(
+        0, glue.InputExample("test-0", "a"), ["cat", "dog"], 8, tokenizer
+    )
+    assert one.label_id == 0
 
 
 def test_mistakes_name_the_example(tokenizer):
@@ -131,7 +154,7 @@ def test_mistakes_name_the_example(tokenizer):
 
     with pytest.raises(errors.UserError, match="dev-3: expected text, found None"):
         encode(glue.InputExample("dev-3", None, None, "x"))
-    with pytest.raises(errors.UserError, match="dev-3: label 'many' is not a number"):
+    with pytest.raises(errors.UserError, match="dev-3: label 'many' is not a finite number"):
         encode(glue.InputExample("dev-3", "a", None, "many"), glue.REGRESSION)
     with pytest.raises(errors.FlagError, match="--max_seq_length=2: expected at least 3"):
         encode(glue.InputExample("dev-3", "a", None, "x"), length=2)
@@ -168,14 +191,27 @@ def test_what_encode_would_refuse_is_found_without_encoding():
     def make(text_a="a", text_b=None, label="x"):
         return glue.InputExample("dev-7", text_a, text_b, label)
 
-    classifier_features.check([make(), make(b"a", "b"), make(label=None)], ["x"])
-    classifier_features.check([make(label="y")], ["x"], labelled=False)
+    classifier_features.check([make(), make(b"a", "b")], ["x"])
+    classifier_features.check([make(label="y"), make(label=None)], ["x"], labelled=False)
     for example, kind, message in (
         (make(None), "classification", "example dev-7: NoneType None where a text was expected"),
         (make("a", 3.5), "classification", "example dev-7: float 3.5 where a text"),
         (make(label="y"), "classification", "example dev-7: label 'y' is not one of 'x'"),
-        (make(label="y"), "regression", "example dev-7: label 'y' is not a number"),
+        (make(label=None), "classification", "example dev-7 has no label; only test sets may"),
+        (make(label="y"), "regression", "example dev-7: label 'y' is not a finite number"),
+        (make(label=None), "regression", "example dev-7 has no label; only test sets may"),
+        (make(label="1e39"), "regression", r"example dev-7: label '1e39' is beyond 3.4e\+38"),
+        (
+            make(label=10**400),
+            "regression",
+            "example dev-7: label '1000.*'… is not a finite number",
+        ),
+        (make(label="1_0"), "regression", "example dev-7: label '1_0' is not a finite number"),
+        (make(label=float("nan")), "regression", "example dev-7: label 'nan' is not a finite"),
         (make(label=["x", "y"]), "multi_label", "example dev-7: label 'y' is not one of 'x'"),
+        (make(label=None), "multi_label", "example dev-7 has no label; only test sets may"),
+        (make(label="x"), "multi_label", "dev-7: label 'x' of a multi_label task; expected a list"),
+        (make(label=7), "multi_label", "dev-7: label 7 of a multi_label task; expected a list"),
     ):
         with pytest.raises(errors.UserError, match=message):
             classifier_features.check(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 
+import pytest
+
 import convert_to_squad
 from tasks import squad_examples
 
@@ -46,6 +48,7 @@ def test_triviaqa(tmp_path, capsys):
         ([f"--output_file={output}"], 2, "--evidence_dir= with --input_format=triviaqa"),
         ([evidence, f"--output_file={source}"], 2, "is also read; give another name"),
         ([f"--evidence_dir={tmp_path}", f"--output_file={output}"], 1, "none of its 3 documents"),
+        ([f"--evidence_dir={tmp_path}/no", f"--output_file={output}"], 1, "/no is no directory"),
     ):
         assert _main(*flags, *more) == status
         assert message in capsys.readouterr().err
@@ -65,7 +68,8 @@ def test_mrqa(tmp_path, capsys):
                         {"text": "b", "char_spans": [[2, 2], [6, 6]]},
                         {"text": "b c", "char_spans": [[2, 4]]},
                     ],
-                }
+                },
+                {"qid": "m2", "question": "who?", "detected_answers": []},
             ],
         },
     ]
@@ -80,9 +84,22 @@ def test_mrqa(tmp_path, capsys):
     capsys.readouterr()
     for more, status, message in (
         (["--evidence_dir=x"], 2, "mrqa has none"),
+        (["--max_tokens=300"], 2, "--max_tokens=300 does nothing with --input_format=mrqa"),
         (["--input_format=csv"], 2, "--input_format=csv: expected one of triviaqa, mrqa"),
         ([f"--input_file={tmp_path}/no"], 1, "--input_file: no file matches"),
         ([f"--input_file={source},{output}"], 2, "--input_file names 2 files; give one"),
     ):
         assert _main(*flags, *more) == status
         assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("row", [{"header": {}}, {"context": "a b", "qas": []}])
+def test_a_file_without_a_question_is_an_error(tmp_path, capsys, row):
+    source, output = tmp_path / "x.jsonl", tmp_path / "squad.json"
+    source.write_text(json.dumps(row) + "\n")
+    flags = ["--input_format=mrqa", f"--input_file={source}", f"--output_file={output}"]
+    assert _main(*flags) == 1
+    assert capsys.readouterr().err.strip() == (
+        f"convert_to_squad.py: error: {source}: there is no question in it"
+    )
+    assert not output.exists()

@@ -66,12 +66,41 @@ def test_a_first_line_that_may_be_the_other_thing_is_pointed_at(write, caplog):
     assert "a.tsv:1: taken as the header, but it looks like a row of data" in caplog.text
     path = write("b.tsv", "label\ttext\n" + data * 20)
     by_number = {"train_file": path, "text_a_column": 1, "label_column": 0}
-    assert _custom(**by_number).get_labels() == ["0", "1", "label"]
-    assert "label 'label' stands in line 1 only" in caplog.text
     with pytest.raises(
         errors.UserError, match=r"b\.tsv:1: label 'label' is not one .*--has_header"
     ):
         _custom(**by_number, labels=["0", "1"]).get_train_examples("")
+
+
+HEADER_LEARNED = "stands in line 1 only; if that is a header, give --has_header=true"
+
+
+@pytest.mark.parametrize(
+    "labels, is_told",
+    [
+        ("label a b a b", True),
+        ("label" + " a b" * 8, True),
+        ("label" + " a b" * 20 + " c", True),  # another rare one, but in many rows
+        ("a b a b", False),
+        ("a b", False),
+        ("a b c b", False),  # c is there once, too
+        ("a b b", True),  # may well be right; it is but a warning
+    ],
+)
+def test_a_header_that_is_learned_as_a_label_is_pointed_at(write, caplog, labels, is_told):
+    labels = labels.split()
+    table = "".join(f"text\t{label} \n" for label in labels)
+    path, other = write("a.tsv", table), write("b.tsv", table)
+    by_number = {"text_a_column": 0, "label_column": 1}
+    assert _custom(train_file=path, **by_number).get_labels() == sorted(set(labels))
+    assert (f"label '{labels[0]}' {HEADER_LEARNED}" in caplog.text) == is_told
+    caplog.clear()
+    _custom(train_file=f"{path},{other}", **by_number).get_labels()
+    assert (f"label 'label' {HEADER_LEARNED}" in caplog.text) == (labels[0] == "label")
+    caplog.clear()
+    rows = [json.dumps({"text": "x", "label": label}) for label in labels]
+    _custom(train_file=write("a.jsonl", "\n".join(rows))).get_labels()
+    assert "line 1 only" not in caplog.text  # it has none
 
 
 def test_test_files_need_no_labels(write):
@@ -103,9 +132,29 @@ def test_labels_outside_those_of_training(write):
     dev = write("b.tsv", "text\tlabel\na\tpos\nb\tPos\n")
     processor = _custom(train_file=train, dev_file=dev)
     with pytest.raises(
-        errors.UserError, match=r"b\.tsv:3: label 'Pos' is not one of 'neg', 'pos';"
+        errors.UserError,
+        match=r"b\.tsv:3: label 'Pos' is not one of 'neg', 'pos' \(column 'label'\); is",
     ):
         processor.get_dev_examples("")
+    with pytest.raises(errors.UserError, match=r"b\.tsv:3: label 'Pos' .* \(column 1, from 0\);"):
+        _custom(
+            train_file=train, dev_file=dev, text_a_column=0, label_column=1, labels=["label", "pos"]
+        ).get_dev_examples("")
+    dev = write("b.jsonl", '{"text": "a", "label": "Pos"}\n')
+    with pytest.raises(errors.UserError, match=r"b\.jsonl:1: label 'Pos' .* \(key 'label'\);"):
+        _custom(train_file=train, dev_file=dev).get_dev_examples("")
+
+
+def test_rows_that_are_left_out_make_no_labels(write, caplog):
+    """The label stands first, so that a row cut short still has something in its column."""
+    rows = "label\ttext\na\tx\nb\ty\na line without tab\n\nb\tz\n"
+    options = {"train_file": write("a.tsv", rows)}
+    processor = _custom(**options, skip_bad_rows=True)
+    assert processor.get_labels() == ["a", "b"]
+    assert [example.label for example in processor.get_train_examples("")] == ["a", "b", "b"]
+    assert "left out 2 rows with too few columns (lines 4, 5)" in caplog.text
+    with pytest.raises(errors.UserError, match=r"a\.tsv:4: 1 column found, 2 needed: 'a line wit"):
+        _custom(**options).get_labels()
 
 
 def test_wrong_label_columns(write, caplog):
@@ -113,7 +162,7 @@ def test_wrong_label_columns(write, caplog):
     with pytest.raises(errors.UserError, match=r"found the labels \['x'\] only"):
         _custom(train_file=one).get_labels()
     empty = write("b.tsv", "text\tlabel\na\tx\nb\t\nc\ty\n")
-    with pytest.raises(errors.UserError, match="1 rows have an empty label"):
+    with pytest.raises(errors.UserError, match=r"b\.tsv:3: the label is empty \(column 'label'\);"):
         _custom(train_file=empty).get_labels()
     texts = write("c.tsv", "text\tlabel\n" + "".join(f"x\tt{i}\n" for i in range(30)))
     assert len(_custom(train_file=texts).get_labels()) == 30
@@ -128,6 +177,11 @@ def test_regression(write):
     assert task_examples.metrics_of(processor) == ("pearson", "spearman")
     path = write("b.jsonl", '{"text": "a", "label": NaN}\n')
     with pytest.raises(errors.UserError, match=r"b\.jsonl:1: label 'NaN' is not a finite number"):
+        _custom(train_file=path, regression=True).get_train_examples("")
+    path = write("c.jsonl", '{"text": "a", "label": 3.4028235e38}\n{"text": "b", "label": 1e39}\n')
+    with pytest.raises(
+        errors.UserError, match=r"c\.jsonl:2: label '1e\+39' is beyond 3.4e\+38, th"
+    ):
         _custom(train_file=path, regression=True).get_train_examples("")
 
 
@@ -148,6 +202,53 @@ def test_multi_label(write):
     known = _custom(train_file=table, multi_label=True, labels=["x", "y"])
     with pytest.raises(errors.UserError, match=r"a\.tsv:4: label 'z' is not one of 'x', 'y'"):
         known.get_train_examples("")
+
+
+@pytest.mark.parametrize(
+    "cell, message",
+    [
+        ('["b", null]', "the list of labels has 'null', which is no label"),
+        ('["b", ["c"]]', "the list of labels has '\\[\"c\"\\]', which is no label"),
+        ('["b", {}]', "the list of labels has '{}', which is no label"),
+        ('["b", " "]', "the list of labels has an empty one"),
+        ("['b', 'c']", r"\"\['b', 'c'\]\" is not a JSON list of labels"),
+    ],
+)
+def test_lists_of_other_things_than_labels(write, cell, message):
+    path = write("a.tsv", f"text\tlabel\nx\ta,b\ny\t{cell}\n")
+    for options in ({}, {"labels": ["a", "b", "None", "null", " "]}):
+        processor = _custom(train_file=path, multi_label=True, **options)
+        with pytest.raises(errors.UserError, match=rf"a\.tsv:3: {message} \(column 'label'\); "):
+            processor.get_labels()
+            processor.get_train_examples("")
+
+
+def test_labels_in_lists_are_what_stands_between_spaces(write):
+    rows = [{"text": "x", "label": ["a ", " b c"]}, {"text": "y", "label": [1, True, 0.5, "a"]}]
+    path = write("a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    processor = _custom(train_file=path, multi_label=True)
+    assert processor.get_labels() == ["0.5", "1", "a", "b c", "true"]
+    labels = [example.label for example in processor.get_train_examples("")]
+    assert labels == [["a", "b c"], ["1", "true", "0.5", "a"]]
+
+
+HALF = "half of a surrogate pair"
+
+
+def test_half_of_a_surrogate_pair(write, caplog):
+    rows = [("good \ud83d!", "a"), ("\ude00x \ud83d", "b"), ("\U0001f600", "a")]
+    lines = [json.dumps({"text": text, "label": label}) for text, label in rows]
+    processor = _custom(train_file=write("a.jsonl", "\n".join(lines)))
+    texts = [example.text_a for example in processor.get_train_examples("")]
+    # U+FFFD is deleted by the tokenizer, as it is when a program reads such bytes.
+    assert texts == ["good \ufffd!", "\ufffdx \ufffd", "\U0001f600"]
+    assert f"a.jsonl: 2 rows have {HALF}, such as \\ud83d alone, in a text; it" in caplog.text
+    assert "(lines 1, 2)" in caplog.text
+    for options, label in (({}, "a\ud83d"), ({"multi_label": True}, ["b", "a\ud83d"])):
+        lines = [json.dumps({"text": "x", "label": label}) for label in ("b", label)]
+        path = write("b.jsonl", "\n".join(lines))
+        with pytest.raises(errors.UserError, match=rf"b.jsonl:2: label 'a\\ud83d' has {HALF}, wh"):
+            _custom(train_file=path, **options).get_labels()
 
 
 def test_an_extra_separator_without_header(write, caplog):
@@ -174,13 +275,41 @@ def test_counts_are_logged(write, caplog):
         ({"labels": ["a", "b", "a"]}, "--labels: a is there twice"),
         ({"labels": ["a", ""]}, "--labels: a label is empty"),
         ({"labels": ["a"]}, "expected two or more labels"),
+        ({"labels": ["a", "b\nc"]}, "--labels: 'b.nc' has a line break"),
         ({"has_header": "maybe"}, "--has_header=maybe: expected auto, true or false"),
+        ({"has_header": "false"}, "=false contradicts --text_a_column=text, which is the name"),
+        ({"has_header": "false", "text_a_column": 0}, "contradicts --label_column=label, which"),
     ],
 )
 def test_flags_that_do_not_fit(write, options, message):
     path = write("a.tsv", "text\tlabel\na\tx\n")
     with pytest.raises(errors.FlagError, match=message):
         _custom(train_file=path, **options)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"text_a_column": "label"},
+        {"text_b_column": "label"},
+        {"text_a_column": 1, "label_column": 1},
+        {"text_a_column": 1},
+    ],
+)
+def test_a_column_is_not_text_and_label(write, columns):
+    path = write("a.tsv", "text\tlabel\na\tx\nb\ty\n")
+    flag = next(iter(columns))
+    for options in ({}, {"labels": ["x", "y"]}):
+        with pytest.raises(errors.FlagError, match=rf"--label_column=\w+ is also the --{flag};"):
+            processor = _custom(train_file=path, **columns, **options)
+            processor.get_labels()
+            processor.get_train_examples("")
+
+
+def test_json_lines_have_keys_whatever_is_said_of_headers(write):
+    path = write("a.jsonl", '{"text": "a", "label": "x"}\n{"text": "b", "label": "y"}\n')
+    processor = _custom(train_file=path, has_header="false")
+    assert _pairs(processor.get_train_examples("")) == [("a", None, "x"), ("b", None, "y")]
 
 
 def test_missing_sets_and_files(write, tmp_path):
@@ -215,5 +344,5 @@ def test_labels_are_what_stands_between_spaces(write):
     assert processor.get_labels() == ["x", "y"]
     assert [example.label for example in processor.get_dev_examples("")] == ["x", "y"]
     broken = write("b.csv", 'text,label\na,"x\ny"\nb,z\n')
-    with pytest.raises(errors.UserError, match=r"b\.csv: the label 'x\\ny' has a line break"):
+    with pytest.raises(errors.UserError, match=r"b\.csv:2: label 'x\\ny' has a line break, but"):
         _custom(train_file=broken).get_labels()

@@ -188,7 +188,7 @@ def half_written(module, path, **arguments):
 
 def test_an_export_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "export"
-    for leftover in ("export.tempstate123", "export.old"):  # of killed exports
+    for leftover in ("export.tempstate123", "export.tempstate-former"):  # of killed exports
         (tmp_path / leftover).mkdir()
     save_value(path, 1.0)
     assert os.listdir(tmp_path) == ["export"]
@@ -206,12 +206,12 @@ def test_an_export_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
 def test_the_former_export_outlives_a_kill_at_the_worst_moment(tmp_path, monkeypatch):
     path = tmp_path / "export"
     save_value(path, 1.0)
-    os.rename(path, tmp_path / "export.old")
+    os.rename(path, tmp_path / "export.tempstate-former")
     with monkeypatch.context() as patch:
         patch.setattr(tf.saved_model, "save", half_written)
         with pytest.raises(errors.UserError, match="disk full"):
             save_value(path, 2.0)
-    assert value_of(tmp_path / "export.old") == 1.0
+    assert value_of(tmp_path / "export.tempstate-former") == 1.0
     save_value(path, 2.0)
     assert os.listdir(tmp_path) == ["export"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import logging
 
@@ -83,29 +82,6 @@ def test_sequences_longer_than_the_positions(tmp_path):
         fine_tuning.read_config(flags, str(tmp_path), 25)
 
 
-HEAD = fine_tuning.Head("mrpc", "labels 0, 1", 2, "linear", "bidirectional")
-
-
-@pytest.mark.parametrize(
-    "state, bilstm, changes, message",
-    [
-        ({}, False, {}, ""),
-        ({"kind": "labels 0, 1", "attention": "bidirectional", "task": "rte"}, False, {}, ""),
-        ({"kind": "labels 1, 0"}, False, {}, "was trained with labels 1, 0, not labels 0, 1; give"),
-        ({}, False, {"size": 3}, "has a head of 2 outputs, and the task 3 (labels 0, 1); give the"),
-        ({}, True, {}, "was trained with --head=bilstm, not --head=linear; give --head=bilstm"),
-        ({}, False, {"name": "bilstm"}, "was trained with --head=linear, not --head=bilstm"),
-        ({"attention": "left_to_right"}, False, {}, "with attention left_to_right, not bidirec"),
-        ({"kind": f"labels {'x, ' * 99}"}, False, {}, "x…, not labels 0, 1"),
-    ],
-)
-def test_what_sets_the_head_of_a_checkpoint_apart(tmp_path, state, bilstm, changes, message):
-    model = heads.ClassifierModel(CONFIG, 2, bilstm=bilstm)
-    prefix = checkpoints.save(str(tmp_path), 1, modeling.named_variables(model), state=state)
-    found = dataclasses.replace(HEAD, **changes).difference(checkpoints.resolve(prefix))
-    assert message in found and bool(found) == bool(message)
-
-
 def test_attention_of_a_checkpoint_to_evaluate(tmp_path):
     path = tiny.write_config(tmp_path / "config.json")
     model = heads.ClassifierModel(modeling.BertConfig.from_json_file(path), 2)
@@ -114,6 +90,21 @@ def test_attention_of_a_checkpoint_to_evaluate(tmp_path):
     prefix = checkpoints.save(str(tmp_path / "other"), 3, variables, state=state)
     checkpoints.save(str(tmp_path / "run"), 3, variables, state={})
     flags = options.ModelOptions(bert_config_file=path)
-    for name, attention in (("", "bidirectional"), ("best", "bidirectional"), (prefix, None)):
+    for name, attention in (("", "bidirectional"), (prefix, "left_to_right")):
         found = fine_tuning.read_config(flags, str(tmp_path / "run"), 16, name)
-        assert found.attention == (attention or "left_to_right")
+        assert found.attention == attention
+
+
+def test_flags_that_do_nothing_are_named(tmp_path, caplog):
+    run = options.RunOptions(output_dir=str(tmp_path), save_weights_only=True)
+    fine_tuning.warn_of_unused(options.FineTuningOptions(new_head=True), run)
+    assert [record.message.split()[0] for record in caplog.records] == [
+        "--save_weights_only", "--new_head"
+    ]  # fmt: skip
+    caplog.clear()
+    trains = options.FineTuningOptions(new_head=True, do_train=True)
+    fine_tuning.warn_of_unused(trains, run)
+    assert not caplog.records
+    checkpoints.save(str(tmp_path), 1, modeling.named_variables(heads.ClassifierModel(CONFIG, 2)))
+    fine_tuning.warn_of_unused(trains, run)
+    assert f"--new_head does nothing: training goes on from {tmp_path}" in caplog.text

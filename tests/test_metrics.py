@@ -95,6 +95,23 @@ def test_hand_worked_multi_label_scores():
     assert metrics.exact_match(labels, guesses) == pytest.approx(1 / 3)
 
 
+@pytest.mark.parametrize("kind", list(metrics.BY_KIND))
+def test_metrics_of_a_kind_are_1_for_outputs_that_are_right(kind):
+    """Those of another kind are not: accuracy of two labels a row would be 2."""
+    labels, outputs = {
+        "classification": (np.array([0, 1, 1]), np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]])),
+        "regression": (np.array([0.5, 3.0, 1.0]), np.array([[0.5], [3.0], [1.0]])),
+        "multi_label": (np.array([[1, 0], [1, 1]]), np.array([[0.9, 0.2], [0.7, 0.6]])),
+    }[kind]
+    found = metrics.compute(metrics.BY_KIND[kind], labels, outputs, kind)
+    assert list(found) == list(metrics.BY_KIND[kind])
+    assert found == pytest.approx(dict.fromkeys(found, 1.0))
+
+
+def test_every_metric_is_of_a_kind():
+    assert {name for names in metrics.BY_KIND.values() for name in names} == set(metrics.METRICS)
+
+
 def test_compute_reads_outputs_by_kind():
     found = metrics.compute(
         ("f1", "accuracy"),

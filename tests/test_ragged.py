@@ -21,10 +21,3 @@ def test_padded_rows_in_any_order():
     wanted = [[9, 10, 0, 0], [0, 0, 0, 0], [5, 6, 7, 0], [9, 10, 0, 0]]
     assert found.padded(np.array([3, 1, 0, 3]), 4).tolist() == wanted
     assert found.padded(np.array([0]), 3).tolist() == [[5, 6, 7]]
-
-
-def test_concatenated_parts_equal_the_whole():
-    parts = [ragged.from_rows(ROWS[:1]), ragged.from_rows([]), ragged.from_rows(ROWS[1:])]
-    whole, joined = ragged.from_rows(ROWS), ragged.concatenate(parts)
-    np.testing.assert_array_equal(whole.values, joined.values)
-    np.testing.assert_array_equal(whole.offsets, joined.offsets)

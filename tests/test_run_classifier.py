@@ -22,6 +22,7 @@ import tiny
 import checkpoints
 import heads
 import run_classifier
+import training
 from tasks import glue
 
 ROOT = os.path.dirname(run_classifier.__file__)
@@ -250,7 +251,9 @@ def test_prediction_with_the_trained_model_and_a_fresh_directory(folder, trained
 
 def test_export_gets_the_trained_model(folder, trained, tmp_path, monkeypatch):
     calls = []
-    fake = types.SimpleNamespace(save_classifier=lambda *arguments: calls.append(arguments))
+    fake = types.SimpleNamespace(
+        save_classifier=lambda *arguments: calls.append(arguments), check_place=lambda path: None
+    )
     monkeypatch.setitem(sys.modules, "export", fake)
     flags = _flags(folder, tmp_path, "--do_export", f"--init_checkpoint={trained.prefix}")
     assert _main(*flags) == 0
@@ -537,6 +540,7 @@ def test_left_to_right_checkpoints_stay_left_to_right(folder, trained, tmp_path,
     ):
         assert _main(*_flags(folder, tmp_path / name, "--do_predict", flag)) == 0
         found.append(_rows(tmp_path / name / "test_results.tsv"))
+    for name in ("init", "named"):
         config = json.loads((tmp_path / name / "bert_config.json").read_text())
         assert config["attention"] == "left_to_right"
     np.testing.assert_array_equal(found[0], found[1])
@@ -864,6 +868,43 @@ def test_labels_stay_with_the_model(folder, tmp_path, capsys, caplog):
     assert "--labels is missing; only a --train_file, or a labels.txt beside the" in line
 
 
+def test_labels_are_those_of_the_model_that_is_used(folder, trained, tmp_path, capsys):
+    """Not those that lie in the output directory from another."""
+    test = f"--test_file={folder / 'table.tsv'}"
+    for name, labels in (("a", "x,y"), ("b", "no,yes")):
+        (tmp_path / name).mkdir()
+        for path in trained.output.glob("model.ckpt-15.[id]*"):  # no note of the labels
+            shutil.copy(path, tmp_path / name)
+        (tmp_path / name / "labels.txt").write_text(labels.replace(",", "\n") + "\n")
+        init = f"--init_checkpoint={tmp_path / name / 'model.ckpt-15'}"
+        assert _main(*_custom(folder, tmp_path / "run", "--do_predict", test, init)) == 0
+        assert (tmp_path / "run/labels.txt").read_text().split() == labels.split(",")
+    other = [init, "--do_predict", test, "--labels=yes,no"]
+    line = _one_line(capsys, 1, *_custom(folder, tmp_path / "run", *other))
+    assert "model.ckpt-15 was trained with labels no, yes, not labels yes, no; give the" in line
+    assert str(tmp_path / "b/labels.txt") in line
+
+
+def test_only_training_changes_what_lies_beside_checkpoints(folder, trained, tmp_path, capsys):
+    run = tmp_path / "run"
+    table = f"--train_file={folder / 'table.tsv'}"
+    train = ["--do_train", table, "--labels=neg,pos"]
+    assert _main(*_custom(folder, run, *train, "--num_train_epochs=1")) == 0
+    names = ("run.json", "labels.txt", "bert_config.json")
+    before = {name: (run / name).read_bytes() for name in names}
+    other = [f"--eval_checkpoint={trained.prefix}", f"--dev_file={folder / 'ones.tsv'}"]
+    (folder / "ones.tsv").write_text("text\tlabel\ngood\t1\nbad\t0\n")
+    assert _main(*_custom(folder, run, "--do_eval", "--labels=0,1", *other)) == 0
+    ended = ["--num_train_epochs=1", "--learning_rate=0.25"]
+    assert _main(*_custom(folder, run, *train, *ended)) == 0
+    with training._sole_writer(str(run)):
+        line = _one_line(capsys, 1, *_custom(folder, run, *train, "--num_train_epochs=2"))
+        assert "another run is training there" in line
+    assert {name: (run / name).read_bytes() for name in names} == before
+    assert _main(*_custom(folder, run, *train, "--num_train_epochs=2")) == 0
+    assert json.loads((run / "run.json").read_text())["flags"]["num_train_epochs"] == 2
+
+
 def test_a_head_of_another_size_without_a_note(folder, trained, tmp_path, capsys):
     """Checkpoints of the original have no note of their labels."""
     for path in trained.output.glob("model.ckpt-15.[id]*"):
@@ -898,6 +939,8 @@ def test_flags_that_do_not_fit(folder, tmp_path, capsys):
     fails("--eval_steps does nothing without --do_train", "--do_eval", "--eval_steps=1")
     fails("--also_tasks does nothing without", "--do_train", "--also_tasks=cola")
     fails("--eval_checkpoint=best does nothing without", "--do_train", "--eval_checkpoint=best")
+    fails("=best: training keeps a best checkpoint with --eval_steps; add it", "--do_train",
+          "--do_eval", "--eval_checkpoint=best")  # fmt: skip
     fails("=all does nothing without --do_eval", "--do_predict", "--eval_checkpoint=all")
     fails("unknown flag --do_evall; did you mean do_eval", "--do_evall")
     fails("--max_seq_length=2: expected at least 3", "--do_eval", "--max_seq_length=2")

@@ -751,6 +751,10 @@ def test_an_ensemble_answers_with_the_mean_of_its_logits(folder, tmp_path, capsy
                        (["--eval_checkpoint=x"], "eval_checkpoint")):  # fmt: skip
         line = _one_line(capsys, 2, *together, *more)
         assert "names 3 models" in line and f"can only predict together; --{flag} takes" in line
+    for init, message in ((",", "no name before or after a comma"),
+                          (f"{members[0]},", "no name before or after a comma"),
+                          (f"{members[0]},{members[0]}", "more than once")):  # fmt: skip
+        assert message in _one_line(capsys, 2, *together, f"--init_checkpoint={init}")
     tiny_squad.write_speaker(tmp_path_with_model(folder, tmp_path, hidden_size=16,
                              intermediate_size=8), "narrow", {}, {})  # fmt: skip
     init = f"--init_checkpoint={members[0]},{tmp_path / 'other/narrow'}"
@@ -767,6 +771,27 @@ def test_an_ensemble_answers_with_the_mean_of_its_logits(folder, tmp_path, capsy
     shutil.copytree(folder / "ens1", tmp_path / "taken")
     line = _one_line(capsys, 1, *together, f"--output_dir={tmp_path / 'taken'}")
     assert "names 3 models, but" in line and "give another --output_dir" in line
+
+
+def test_members_that_one_model_cannot_run(folder, tmp_path, capsys):
+    path = tiny_squad.write_json(tmp_path / "dev.json", ("a b", [squad_files.question("q")]))
+    one = tiny_squad.write_speaker(folder, "shallow", {"a": 9}, {"a": 9})
+    left = tiny_squad.write_speaker(folder, "left", {}, {}, attention="left_to_right")
+    for member in (f"{one},{left}", f"{left},{one}"):
+        line = _one_line(capsys, 1, *_predict(folder, tmp_path / "run", member, path))
+        assert "--init_checkpoint names models that differ in attention (" in line
+        assert f"{left}: left_to_right" in line and f"{one}: bidirectional" in line
+    other = tmp_path_with_model(folder, tmp_path, num_hidden_layers=2)
+    two = tiny_squad.write_speaker(other, "deep", {"a": 9}, {"a": 9})
+    deep = f"--bert_config_file={other / 'config.json'}"
+    for member in (f"{one},{two}", f"{two},{one}", two):
+        line = _one_line(capsys, 1, *_predict(folder, tmp_path / "run", member, path))
+        assert f"--init_checkpoint={two}: it also has bert/encoder/layer_1" in line
+        assert "look at num_hidden_layers in --bert_config_file" in line
+    for member in (f"{two},{one}", one):
+        line = _one_line(capsys, 1, *_predict(folder, tmp_path / "run", member, path, deep))
+        assert f"--init_checkpoint={one}: it lacks bert/encoder/layer_1" in line
+    assert not (tmp_path / "run").exists()
 
 
 def tmp_path_with_model(folder, tmp_path, **changes):
@@ -816,13 +841,14 @@ def test_the_threshold_is_tuned_kept_and_used_again(folder, tmp_path, capsys, ca
     auto = ["--version_2_with_negative", "--null_score_diff_threshold=auto"]
     flags = _predict(folder, tmp_path / "run", speaker, path, "--do_eval", *auto)
     line = _one_line(capsys, 1, *flags)
-    assert f"no null_threshold.json in {tmp_path / 'run'} or" in line and "--dev_file" in line
+    assert f"no null_threshold.json in {folder / 'tuned'} or {tmp_path / 'run'}; give a --d" in line
     assert _main(*flags, f"--dev_file={path}") == 0
     odds = _json(tmp_path / "run", "null_odds.json")
     assert list(odds) == sorted(odds, key=lambda name: odds[name])
     kept = _json(tmp_path / "run", "null_threshold.json")
     threshold = kept["null_score_diff_threshold"]
     assert odds["two"] < threshold < odds["three"]
+    assert re.fullmatch("[0-9a-f]{16}", kept.pop("model"))
     assert kept == {"null_score_diff_threshold": threshold, "f1": 100.0, "dev_file": path,
                     "global_step": 0}  # fmt: skip
     wanted = {"one": "Rome", "two": "old", "three": "", "four": ""}
@@ -840,10 +866,9 @@ def test_the_threshold_is_tuned_kept_and_used_again(folder, tmp_path, capsys, ca
     assert _predictions(tmp_path / "other")["three"] == ""
     assert _main(*flags, other, "--null_score_diff_threshold=0.0") == 0
     assert _predictions(tmp_path / "other")["three"] == "japan"
-    assert "which --null_score_diff_threshold=auto would use" in caplog.text
     (folder / "tuned/null_threshold.json").write_text('{"null_score_diff_threshold": "x"}')
     line = _one_line(capsys, 1, *flags, other)
-    assert "null_threshold.json: damaged, it has no number null_score_diff_threshold" in line
+    assert "null_threshold.json: damaged; expected null_score_diff_threshold, a number" in line
     # Another file to tune on than to predict, and no scores.
     again = [f"--dev_file={path}", f"--predict_file={folder / 'dev2.json'}", "--nodo_eval", other]
     assert _main(*flags, *again) == 0
@@ -860,11 +885,37 @@ def test_training_can_end_with_the_threshold(folder, tmp_path, caplog):
     assert _main(*flags, "--do_train", "--num_train_epochs=1") == 0
     kept = _json(tmp_path, "null_threshold.json")
     assert kept["global_step"] == 5 and 0 <= kept["f1"] <= 100
-    kept["global_step"] = 4
-    (tmp_path / "null_threshold.json").write_text(json.dumps(kept))
     predict = ["--do_predict", f"--predict_file={folder / 'dev2.json'}"]
     assert _main(*_flags(folder, tmp_path, *auto, *predict)) == 0
-    assert "was tuned at step 4, and the model is of step 5" in caplog.text
+    # One of an earlier step goes beside it, and each serves its own model.
+    step = [f"--eval_checkpoint={tmp_path / 'model.ckpt-0'}", predict[1]]
+    assert _main(*_flags(folder, tmp_path, *auto, files[1], *step, "--do_eval")) == 0
+    assert _json(tmp_path, "null_threshold.json") == kept
+    earlier = _json(tmp_path, "null_threshold-0.json")
+    assert earlier["global_step"] == 0 and earlier["model"] != kept["model"]
+    caplog.clear()
+    caplog.set_level("INFO")
+    assert _main(*_flags(folder, tmp_path, *auto, *step, "--do_predict")) == 0
+    assert f"{earlier['null_score_diff_threshold']} of {tmp_path}" in caplog.text
+
+
+def test_a_threshold_serves_no_other_model(folder, tmp_path, capsys):
+    scores = {"rome": 8, "old": 6, "japan": 4, "cafe": 2, "[CLS]": 1}
+    one = tiny_squad.write_speaker(folder, "one", scores, scores)
+    two = tiny_squad.write_speaker(folder, "two", scores, scores, bias=1.0)
+    path = _odds_file(tmp_path / "dev2.json")
+    auto = ["--version_2_with_negative", "--null_score_diff_threshold=auto"]
+    run = tmp_path / "run"
+    assert _main(*_predict(folder, run, one, path, *auto, f"--dev_file={path}")) == 0
+    shutil.copy(run / "null_threshold.json", folder / "one")
+    (run / "predictions.json").unlink()
+    for models in (two, f"{one},{two}"):
+        line = _one_line(capsys, 1, *_predict(folder, run, models, path, *auto))
+        assert "null_threshold.json was tuned for another model than the one that" in line
+        assert "give a --dev_file" in line and not (run / "predictions.json").exists()
+    both = [f"{two},{one}", path, *auto]
+    assert _main(*_predict(folder, tmp_path / "both", *both, f"--dev_file={path}")) == 0
+    assert _main(*_predict(folder, tmp_path / "both", f"{one},{two}", path, *auto)) == 0
 
 
 # --------------------------------------------------------------------------------------------------
@@ -929,6 +980,8 @@ def test_flags_that_do_not_fit(folder, tmp_path, capsys):
         assert not output.exists()
 
     fails("nothing to do: give --do_train, --do_predict, --do_eval or --do_export")
+    fails("=best: training keeps a best checkpoint with --eval_steps; add it", "--do_train", train,
+          "--do_predict", dev, "--eval_checkpoint=best")  # fmt: skip
     fails("--train_file is missing; --do_train needs it", "--do_train")
     fails("--predict_file is missing; --do_predict needs it", "--do_predict")
     fails("--predict_file is missing; --do_eval needs it", "--do_eval")

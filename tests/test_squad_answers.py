@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import squad_files
 
+import checkpoint_files
 import errors
 import ragged
 from tasks import (
@@ -300,6 +301,58 @@ def test_files(tmp_path):
         "start",
         "end",
     ]
+
+
+def test_version_1_removes_the_odds_of_an_earlier_run(tmp_path):
+    answers = squad_answers.Answers({"q": "a"}, {"q": ENTRIES["ü2"]}, {"q": 1.5})
+    squad_answers.write(str(tmp_path), answers)
+    assert (tmp_path / "null_odds.json").exists()
+    squad_answers.write(str(tmp_path), answers._replace(null_odds={}))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "nbest_predictions.json",
+        "predictions.json",
+    ]
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+def test_a_full_disk_leaves_all_files_as_they_were(tmp_path, monkeypatch, failing):
+    answers = squad_answers.Answers({"q": "old"}, {"q": ENTRIES["ü2"]}, {"q": 1.5})
+    squad_answers.write(str(tmp_path), answers)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert len(before) == 3
+    calls = []
+    sync = checkpoint_files.sync
+
+    def full(path):
+        calls.append(path)
+        if len(calls) > failing:
+            raise OSError(28, "No space left on device", path)
+        sync(path)
+
+    monkeypatch.setattr(checkpoint_files, "sync", full)
+    with pytest.raises(OSError, match="No space left"):
+        squad_answers.write(
+            str(tmp_path),
+            squad_answers.Answers({"q": "new"}, {"q": ENTRIES['q"1']}, {"q": 2.5}),
+        )
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_places_are_checked_before_the_work(tmp_path):
+    for version_2 in (False, True):
+        squad_answers.check_places(str(tmp_path), version_2)
+        squad_answers.check_places(str(tmp_path / "later"), version_2)
+    (tmp_path / "null_odds.json").mkdir()
+    squad_answers.check_places(str(tmp_path), False)
+    with pytest.raises(errors.UserError, match="null_odds.json is a directory, where a file"):
+        squad_answers.check_places(str(tmp_path), True)
+    answers = squad_answers.Answers({"q": "a"}, {"q": ENTRIES["ü2"]}, {})
+    squad_answers.write(str(tmp_path), answers)  # what no run wrote stays
+    assert (tmp_path / "null_odds.json").is_dir()
+    (tmp_path / "other" / "nbest_predictions.json").mkdir(parents=True)
+    for version_2 in (False, True):
+        with pytest.raises(errors.UserError, match="nbest_predictions.json is a directory"):
+            squad_answers.check_places(str(tmp_path / "other"), version_2)
 
 
 def test_ragged_logits_of_an_ensemble_answer_too(tmp_path):

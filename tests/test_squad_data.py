@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 import squad_files
@@ -101,23 +99,6 @@ def test_a_fixed_threshold_and_sizes_reach_the_answers(tmp_path):
     for bad in ({"doc_stride": 0}, {"max_query_length": 17}, {"n_best_size": 0}):
         with pytest.raises(errors.FlagError, match=f"--{next(iter(bad))}|--max_seq_length"):
             _data(tmp_path, **bad)
-
-
-def test_the_threshold_file(tmp_path):
-    assert squad_data.read_threshold([str(tmp_path)]) is None
-    squad_data.write_threshold(str(tmp_path), -1.25, 76.3, "dev.json", 42)
-    path = tmp_path / squad_data.THRESHOLD_FILE
-    assert json.loads(path.read_text()) == {
-        "null_score_diff_threshold": -1.25, "f1": 76.3, "dev_file": "dev.json", "global_step": 42,
-    }  # fmt: skip
-    found = squad_data.read_threshold([str(tmp_path / "nowhere"), str(tmp_path)])
-    assert found == (-1.25, 42, str(path))
-    for text in ("{", "[]", "{}", '{"null_score_diff_threshold": "1"}',
-                 '{"null_score_diff_threshold": NaN}',
-                 '{"null_score_diff_threshold": true}'):  # fmt: skip
-        path.write_text(text)
-        with pytest.raises(errors.UserError, match="null_threshold.json"):
-            squad_data.read_threshold([str(tmp_path)])
 
 
 def test_answers_of_a_set_without_windows(tmp_path):

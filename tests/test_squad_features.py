@@ -9,6 +9,7 @@ import pytest
 import squad_files
 
 import errors
+import progress
 import ragged
 from tasks import squad_examples, squad_features, squad_windows
 
@@ -160,8 +161,79 @@ def test_answer_without_pieces_is_left_out_and_told(tmp_path):
     assert features.example_index.tolist() == [1]
     lines = list(squad_features.summarize(examples, features).lines())
     assert "kept 1 of 2, skipped 1" in lines[0]
+    assert lines[1].startswith("1 examples, 1 windows, 1 of them with the answer;")
     assert lines[-1] == "skipped 1, no token is left of the answer: no"
     assert examples.summary.dropped == {}
+
+
+@pytest.mark.parametrize("order", [lambda examples: examples, squad_examples.shuffled])
+def test_summary_with_several_answers_a_question(tmp_path, order):
+    tokenizer = squad_files.tokenizer(tmp_path, "what ? a")
+    nothing, something = ("\u200b", 2), ("a", 0)
+    data = squad_files.data(
+        (
+            "a \u200b \u200b a",
+            [
+                squad_files.question("both", something, nothing),
+                squad_files.question("none", nothing, ("\u200b", 4)),
+                squad_files.question("two", something, ("a", 6)),
+                squad_files.question("lost", ("b", 0)),
+            ],
+        )
+    )
+    examples = squad_examples.parse(data, "f", is_training=True, answer_policy="all")
+    features = squad_features.build(order(examples), tokenizer, SIZES, 1)
+    lines = list(squad_features.summarize(order(examples), features).lines())
+    assert "4 questions, 0 of them without an answer: kept 2 of 4, skipped 2" in lines[0]
+    assert lines[1].startswith("3 examples, 3 windows, 3 of them with the answer;")
+    assert lines[2:] == [
+        "skipped 1, the answer is not at its answer_start: lost",
+        "skipped 1, no token is left of the answer: none",
+    ]
+
+
+@pytest.mark.parametrize("order", [lambda examples: examples, squad_examples.shuffled])
+def test_answers_in_no_window_whole_are_named(tmp_path, order):
+    tokenizer = squad_files.tokenizer(tmp_path, f"what ? {LETTERS}")
+    # Room for 15 letters behind [CLS] what ? [SEP]; windows begin at a, d, g and so on.
+    longest, longer = LETTERS[: 2 * 15 - 1], LETTERS[: 2 * 16 - 1]
+    inside = LETTERS[2 : 2 * 16 - 1]  # 15 letters from b
+    names = [f"long{number}" for number in range(5)]
+    questions = [squad_files.question(name, (longer, 0)) for name in names]
+    questions += [
+        squad_files.question("fits", (longest, 0)),
+        squad_files.question("impossible", is_impossible=True),
+        squad_files.question("inside", (inside, 2)),
+    ]
+    examples = squad_examples.parse(
+        squad_files.data((LETTERS, questions)),
+        "f",
+        is_training=True,
+        version_2_with_negative=True,
+    )
+    features = squad_features.build(order(examples), tokenizer, SIZES, 1)
+    summary = squad_features.summarize(order(examples), features)
+    assert summary.in_no_window == [*names, "inside"]
+    assert (summary.examples, summary.windows_with_answer) == (8, 1)
+    assert list(summary.lines())[-1] == (
+        "6 answers are in no window whole: long0, long1, long2, long3, and 2 more"
+    )
+
+
+def test_progress_is_told(tmp_path, monkeypatch, caplog):
+    caplog.set_level("INFO")
+    monkeypatch.setattr(squad_features, "_CHUNK", 300)
+    seconds = iter(range(0, 100_000, 20))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(seconds)))
+    tokenizer = squad_files.tokenizer(tmp_path, f"what ? {LETTERS}")
+    data = squad_files.data(
+        ("a " * 200, []), ("a", [squad_files.question("q0"), squad_files.question("q1")])
+    )
+    examples = squad_examples.parse(data, "f", is_training=False)
+    squad_features.build(examples, tokenizer, SIZES, 1)
+    assert [record.getMessage() for record in caplog.records] == [
+        "made windows of 2 of 2, 0.1 examples/s, 0s left"
+    ]
 
 
 class _Dying:

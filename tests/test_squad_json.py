@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 
 import pytest
 import squad_files
@@ -16,9 +17,9 @@ GOOD = squad_files.data(("Rome is old.", [squad_files.question("q", ("old", 8))]
 
 def _questions(data):
     return [
-        (at, qas_id, squad_json.answer_texts(qa, at, "f.json"))
-        for where, paragraph in squad_json.paragraphs(data, "f.json")
-        for at, qas_id, qa in squad_json.questions_of(paragraph, where, "f.json")
+        (qa.at, squad_json.take_id(qa), [answer.take("text", str) for answer in qa.each("answers")])
+        for paragraph in squad_json.paragraphs(data, "f.json")
+        for qa in paragraph.each("qas")
     ]
 
 
@@ -90,6 +91,15 @@ def test_load(tmp_path):
         (b'{"header": 1}\n{"context": "c"}\n', "(it holds one JSON object a line)"),
         (b"", ":1: not JSON"),
         (b'{"data":\n"caf\xe9"}', ":2: not UTF-8 text"),
+        (b"[" * 200_000, ": lists or objects are nested too deeply; expected the layout of SQuAD"),
+        (b'{"data": {"a":' * 100_000, ": lists or objects are nested too deeply"),
+        pytest.param(
+            b'{"data": ' + b"7" * 5000 + b"}",
+            ": a number has too many digits; expected the layout of SQuAD",
+            marks=pytest.mark.skipif(
+                not hasattr(sys, "get_int_max_str_digits"), reason="this Python reads any number"
+            ),
+        ),
     ],
 )
 def test_no_json(tmp_path, content, message):
@@ -99,3 +109,36 @@ def test_no_json(tmp_path, content, message):
         squad_json.load(str(path))
     assert str(caught.value).startswith(f"{path}:")
     assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("data", [b"{", b"{\n\xff", b"[" * 200_000])
+def test_a_line_of_a_file_and_another_layout(data):
+    with pytest.raises(errors.UserError) as caught:
+        squad_json.parse(data, "x.jsonl", "MRQA", 7)
+    assert str(caught.value).startswith("x.jsonl:7: ")
+    assert "SQuAD" not in str(caught.value)
+
+
+def test_nodes():
+    node = squad_json.top({"a": {"b": [{"c": 1}, {}], "d": ["x", None]}}, "f", "a", "OTHER")
+    inner = node.child("a")
+    assert [item.value for item in inner.each("b")] == [{"c": 1}, {}]
+    items = inner.items("d", str)
+    assert next(items) == ("a.d[0]", "x")
+    for take, message in (
+        (lambda: next(items), "f: a.d[1] is null; expected text"),
+        (lambda: list(inner.each("d")), "f: a.d[0] is text; expected an object"),
+        (lambda: inner.child("d"), "f: a.d is a list; expected an object"),
+        (
+            lambda: list(inner.each("b"))[1].take("c", int),
+            "f: a.b[1] has no 'c', only nothing; expected the layout of OTHER",
+        ),
+        (
+            lambda: squad_json.top(None, "f", "a", "OTHER"),
+            "f: the top level is null; expected an object with the key 'a' (the layout of OTHER)",
+        ),
+    ):
+        with pytest.raises(errors.UserError) as caught:
+            take()
+        assert str(caught.value) == message

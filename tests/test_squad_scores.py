@@ -162,6 +162,12 @@ def test_references():
         ("Rome", [squad_files.question("a", ("R", 0), ("Rome", 0)), squad_files.question("b")])
     )
     assert squad_scores.references(data, "f") == {"a": ["R", "Rome"], "b": []}
-    del data["data"][0]["paragraphs"][0]["qas"][1]["answers"]
+    second = data["data"][0]["paragraphs"][0]["qas"][1]
+    del second["answers"]
     with pytest.raises(errors.UserError, match=r"f: data\[0\].*qas\[1\] has no 'answers'"):
+        squad_scores.references(data, "f")
+    second["is_impossible"] = True  # training takes it, too
+    assert squad_scores.references(data, "f") == {"a": ["R", "Rome"], "b": []}
+    second["is_impossible"] = False
+    with pytest.raises(errors.UserError, match="has no 'answers'"):
         squad_scores.references(data, "f")

@@ -86,6 +86,63 @@ def test_every_text_stands_at_its_place(tmp_path, seed, exact):
 
 
 @pytest.mark.parametrize("seed", range(20))
+def test_a_text_that_stands_where_its_pieces_are_is_found_there(tmp_path, seed):
+    context = _random_context(seed)
+    as_original, count = _passage(tmp_path, context, VOCABULARY)
+    exact, _ = _passage(tmp_path, context, VOCABULARY, exact=True)
+    for first, last in itertools.combinations_with_replacement(range(count), 2):
+        found, own = as_original.text(first, last), exact.text(first, last)
+        assert found.text != own.text or found == own
+
+
+def _spans(generator, made, paragraph, count):
+    """Random runs of pieces of a context: first and last piece, the words they are in, their place
+    among them, the characters of the context."""
+    context = made.examples.contexts[paragraph]
+    words, starts = squad_examples.words(context), squad_examples.word_starts(context)
+    pieces = []  # word, piece, start and end in the context
+    for word, start in enumerate(starts):
+        _, begins, ends = made.tokenizer.encode_with_offsets(words[word])
+        tokens = made.tokenizer.tokenize(words[word])
+        pieces += [
+            (word, token, start + a, start + b)
+            for token, a, b in zip(tokens, begins, ends, strict=True)
+        ]
+    for _ in range(count):
+        first = generator.randrange(len(pieces))
+        last = min(first + generator.randrange(12), len(pieces) - 1)
+        predicted = " ".join(token for _, token, _, _ in pieces[first : last + 1])
+        predicted = predicted.replace(" ##", "").replace("##", "")
+        original = " ".join(words[pieces[first][0] : pieces[last][0] + 1])
+        before = pieces[first][2] - starts[pieces[first][0]]
+        yield first, last, predicted, original, before, pieces[first][2], pieces[last][3]
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "repeated"), [("xquad_zh", 50, 20), ("xquad_en_v1", 50, 2)]
+)
+def test_random_spans_have_the_text_of_the_original_and_their_own_place(
+    shared, name, count, repeated
+):
+    made = squad_files.golden(shared, name)
+    generator = random.Random(1)
+    passages = squad_texts.Passages(made.examples.contexts, made.features, made.tokenizer)
+    elsewhere = 0  # the text is right, and stands in the same words before, too
+    for paragraph in sorted({question.paragraph for question in made.examples.questions}):
+        passage, context = passages.passage(paragraph), made.examples.contexts[paragraph]
+        spans = _spans(generator, made, paragraph, count)
+        for first, last, predicted, original, before, start, end in spans:
+            found = passage.text(first, last)
+            assert found.text == squad_texts.final_text(predicted, original, True)
+            if found.text == " ".join(squad_examples.words(context[start:end])):
+                assert (found.start, found.end) == (start, end)
+                elsewhere += original.find(found.text) < before
+            words = squad_examples.words(context[found.start : found.end])
+            assert " ".join(words) == found.text
+    assert elsewhere >= repeated
+
+
+@pytest.mark.parametrize("seed", range(20))
 def test_every_text_is_what_a_search_finds(tmp_path, seed):
     context = _random_context(seed)
     passage, count = _passage(tmp_path, context, VOCABULARY)
@@ -113,10 +170,22 @@ def test_unknown_words_in_scripts_without_spaces(tmp_path):
     assert exact.text(2, 3) == ("三届", 2, 4)
 
 
-def test_repeated_words(tmp_path):
-    as_original, _ = _passage(tmp_path, "banana", "b ##ana ##na")
-    assert as_original.text(2, 2) == ("na", 2, 4)  # the first place where these letters stand
-    exact, _ = _passage(tmp_path, "banana", "b ##ana ##na", exact=True)
+@pytest.mark.parametrize("exact", [False, True])
+def test_repeated_words(tmp_path, exact):
+    passage, _ = _passage(tmp_path, "banana", "b ##ana ##na", exact=exact)
+    assert passage.text(2, 2) == ("na", 4, 6)
+    passage, _ = _passage(tmp_path, "北京在年北京在", "北 京 在 年", exact=exact)
+    assert passage.text(4, 5) == ("北京", 4, 6)
+    assert passage.text(0, 1) == ("北京", 0, 2)
+    passage, _ = _passage(tmp_path, "北京 北京在北京", "北 京 在", exact=exact)
+    assert passage.text(5, 6) == ("北京", 6, 8)
+
+
+def test_repeated_words_of_another_form(tmp_path):
+    # The search finds "Na"; what the pieces stand for is "na".
+    as_original, _ = _passage(tmp_path, "NaNana", "na ##na")
+    assert as_original.text(2, 2) == ("Na", 0, 2)
+    exact, _ = _passage(tmp_path, "NaNana", "na ##na", exact=True)
     assert exact.text(2, 2) == ("na", 4, 6)
 
 

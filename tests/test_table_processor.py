@@ -81,8 +81,8 @@ def test_a_header_where_the_task_has_none(read, line, label):
     with pytest.raises(errors.UserError) as found:
         read("cola", "train", line, "x\t1\t\ta")
     assert str(found.value).endswith(
-        f"train.tsv:1: label '{label}' is not one of '0', '1'; is this a header line, or the right "
-        "--task_name?"
+        f"train.tsv:1: label '{label}' is not one of '0', '1' (column 1, from 0); is this a header "
+        "line, or the right --task_name?"
     )
 
 
@@ -111,7 +111,7 @@ def test_test_sets_need_no_label(tmp_path):
     assert [example.label for example in found] == [None]
 
 
-@pytest.mark.parametrize("score", ["nan", "inf", "", "A plane is taking off.", "3,8"])
+@pytest.mark.parametrize("score", ["nan", "inf", "", "A plane is taking off.", "3,8", "1_0"])
 def test_a_score_that_is_no_number(read, score):
     header = (
         "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore"
@@ -119,8 +119,24 @@ def test_a_score_that_is_no_number(read, score):
     row = "0\tg\tf\ty\t0\tn\tn\ta\tb\t"
     with pytest.raises(errors.UserError, match=r"train\.tsv:3: label .* is not a finite number"):
         read("sts-b", "train", header, f"{row}3.8", row + score)
+    with pytest.raises(errors.UserError, match=r"train\.tsv:2: label '1e39' is beyond 3.4e\+38"):
+        read("sts-b", "train", header, f"{row}1e39")
     found = read("sts-b", "train", header, f"{row}3.8")
     assert found[0].label == "3.8"
+
+
+@pytest.mark.parametrize(
+    "task, header, row, column",
+    [
+        ("mrpc", MRPC, "2\t1\t2\ta\tb", "'Quality'"),
+        ("mnli", "\t".join("abcdefghij") + "\tgold_label", "0\t" * 10 + "2", "'gold_label'"),
+        ("cola", "x\t1\t\ta", "x\t2\t\ta", "1, from 0"),
+        ("sts-b", "\t".join("abcdefghi") + "\tscore", "0\t" * 9 + "many", "'score'"),
+    ],
+)
+def test_a_wrong_label_is_told_with_its_column(read, task, header, row, column):
+    with pytest.raises(errors.UserError, match=rf"train\.tsv:2: label .* \(column {column}\);"):
+        read(task, "train", header, row)
 
 
 def test_a_byte_order_mark_before_the_first_label(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 
 import pytest
@@ -70,10 +71,26 @@ def test_csv_has_real_quoting(tmp_path):
     assert list(table) == [(2, ['a, "b"\nc', "1"]), (5, ["d", "2"])]
 
 
-@pytest.mark.parametrize("rows", [1, 20_000])  # the second is beyond the longest cell of csv
+@pytest.mark.parametrize("rows", [1, 20_000])  # the second is beyond the usual limit of csv
 def test_a_quote_that_is_not_closed_names_where_it_opens(tmp_path, rows):
     path = _write(tmp_path, "a.csv", 'x,1\n"y,2\n' + "some text,0\n" * rows)
     with pytest.raises(errors.UserError, match=r'a\.csv:2: a quote \("\) is opened'):
+        _rows(path)
+
+
+def test_a_cell_may_be_of_any_length(tmp_path):
+    limit = csv.field_size_limit()
+    plain, quoted = "bad " * limit, "bad, " * limit
+    path = _write(tmp_path, "a.csv", f'{plain},1\n"{quoted}",2\n')
+    assert _rows(path) == [(1, [plain, "1"]), (2, [quoted, "2"])]
+    next(iter(tables.Table(path, header=False)))  # and left there
+    assert csv.field_size_limit() == limit
+
+
+def test_a_cell_beyond_all_bounds_is_not_called_a_quote(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "_LONGEST_CELL", 5)
+    path = _write(tmp_path, "a.csv", "short,1\nlonger,2\n")
+    with pytest.raises(errors.UserError, match=r"a\.csv:2: a cell has more than 5 characters; is"):
         _rows(path)
 
 

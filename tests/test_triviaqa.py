@@ -1,8 +1,7 @@
-"""Question sets of other layouts become that of SQuAD."""
+"""TriviaQA's Wikipedia part becomes a file in the layout of SQuAD."""
 
 from __future__ import annotations
 
-import gzip
 import json
 
 import pytest
@@ -20,6 +19,12 @@ def _question(number, value, aliases, *files):
     }
 
 
+def _normalized(aliases):
+    question = _question(1, "Rome", [])
+    question["Answer"]["NormalizedAliases"] = aliases
+    return question
+
+
 @pytest.fixture
 def convert(tmp_path):
     """Converts questions over documents given by name."""
@@ -31,7 +36,7 @@ def convert(tmp_path):
             (folder / name).write_text(text, encoding="utf-8")
         path = tmp_path / "wikipedia-train.json"
         path.write_text(json.dumps({"Data": questions}))
-        return triviaqa.convert_triviaqa(str(path), str(folder), max_tokens)
+        return triviaqa.read(str(path), str(folder), max_tokens)
 
     return run
 
@@ -73,9 +78,8 @@ def test_missing_documents_are_counted(convert, caplog):
     questions = [_question(1, "Rome", [], "a.txt", "gone.txt"), _question(2, "Paris", [], "a.txt")]
     data = convert(questions, {"a.txt": "Rome"})
     assert list(_answers(data)) == ["tc_1--a.txt"]
-    assert "3 documents of 2 questions; 1 with an answer in their first 400 tokens, 1 missing" in (
-        caplog.text
-    )
+    assert "3 documents of 2 questions; 1 with an answer in their first 400 tokens" in caplog.text
+    assert "1 missing, 0 listed again" in caplog.text
     assert "gone.txt" in caplog.text
 
 
@@ -86,58 +90,79 @@ def test_missing_documents_are_counted(convert, caplog):
         ([{"QuestionId": "x"}], "Data[0] has no 'Question'"),
         ([{"QuestionId": "x", "Question": "?"}], "Data[0] has no 'Answer'"),
         ([_question(1, "Rome", "R")], "Data[0].Answer.Aliases is text; expected a list"),
+        (
+            [_question(1, "Rome", ["R", None])],
+            "Data[0].Answer.Aliases[1] is null; expected text",
+        ),
+        ([_normalized(None)], "Data[0].Answer.NormalizedAliases is null; expected a list"),
+        ([_normalized("rome")], "Data[0].Answer.NormalizedAliases is text; expected a list"),
+        ([_normalized([7])], "Data[0].Answer.NormalizedAliases[0] is a whole number; expected t"),
+        ([], "wikipedia-train.json: there is no question in it"),
+        ([{"QuestionId": 1}], "Data[0].QuestionId is a whole number; expected text"),
+        ([{"Question": "?"}], "only 'Question'; expected the layout of TriviaQA"),
     ],
 )
 def test_what_cannot_be_converted(convert, questions, message):
     with pytest.raises(errors.UserError) as caught:
         convert(questions, {})
     assert message in str(caught.value)
+    assert "SQuAD" not in str(caught.value)
 
 
-def _mrqa(tmp_path, *lines, name="dev.jsonl.gz"):
-    path = tmp_path / name
-    text = "".join(json.dumps(line) + "\n" for line in lines).encode()
-    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
-    return str(path)
+def test_normalized_aliases_need_not_be_there(convert):
+    question = _question(1, "Roma", [], "a.txt")
+    del question["Answer"]["NormalizedAliases"]
+    assert _answers(convert([question], {"a.txt": "ROMA"})) == {"tc_1--a.txt": ("ROMA", 0)}
 
 
-def _mrqa_question(qid, *spans):
-    answers = [{"text": "?", "char_spans": [span, [0, 0]]} for span in spans]
-    return {"qid": qid, "question": "what?", "detected_answers": answers}
+def test_a_document_listed_twice_is_taken_once(convert, caplog):
+    caplog.set_level("INFO")
+    questions = [_question(1, "Rome", [], "a.txt", "b.txt", "a.txt", "a.txt")]
+    data = convert(questions, {"a.txt": "Rome", "b.txt": "in Rome"})
+    ids = [p["qas"][0]["id"] for p in data["data"][0]["paragraphs"]]
+    assert ids == ["tc_1--a.txt", "tc_1--b.txt"]
+    assert "2 documents of 1 questions" in caplog.text and "2 listed again" in caplog.text
 
 
-@pytest.mark.parametrize("name", ["dev.jsonl", "dev.jsonl.gz"])
-def test_mrqa(tmp_path, name):
-    lines = [
-        {"header": {"dataset": "X"}},
-        {"context": "Rome is old.", "qas": [_mrqa_question("a", [8, 10], [0, 3])]},
-        {"context": "Zoë is here.", "qas": [_mrqa_question("b", [0, 2]), _mrqa_question("c")]},
-    ]
-    data = triviaqa.read_mrqa(_mrqa(tmp_path, *lines, name=name))
-    paragraphs = data["data"][0]["paragraphs"]
-    assert [p["context"] for p in paragraphs] == ["Rome is old.", "Zoë is here."]
-    assert [qa["answers"] for p in paragraphs for qa in p["qas"]] == [
-        [{"text": "old", "answer_start": 8}, {"text": "Rome", "answer_start": 0}],
-        [{"text": "Zoë", "answer_start": 0}],
-        [],
-    ]
+def test_two_questions_of_one_id(convert):
+    questions = [_question(1, "Rome", [], "a.txt"), _question(1, "Rome", [], "a.txt")]
+    with pytest.raises(errors.UserError) as caught:
+        convert(questions, {"a.txt": "Rome"})
+    assert "Data[1] has the QuestionId and a document of an earlier" in str(caught.value)
+
+
+def test_the_web_part(convert, tmp_path, caplog):
+    both = {**_question(1, "Rome", [], "a.txt"), "SearchResults": [{"Filename": "w.txt"}]}
+    neither = {**_question(2, "Rome", [], "a.txt"), "SearchResults": []}
+    assert len(_answers(convert([both, neither], {"a.txt": "Rome"}))) == 2
+    assert "1 questions have SearchResults, documents of the web, which are not" in caplog.text
+    del both["EntityPages"]
+    path = tmp_path / "web-dev.json"
+    path.write_text(json.dumps({"Data": [neither, both]}))
+    with pytest.raises(errors.UserError) as caught:
+        triviaqa.read(str(path), str(tmp_path), 400)
+    assert "web-dev.json: Data[1] has SearchResults, but no EntityPages; of TriviaQA the" in (
+        str(caught.value)
+    )
+    assert "wikipedia-train.json" in str(caught.value)
+
+
+def test_a_missing_folder_shows_before_the_file_is_read(tmp_path):
+    with pytest.raises(errors.UserError, match="--evidence_dir=.*gone is no directory; expected"):
+        triviaqa.read(str(tmp_path / "no file"), str(tmp_path / "gone"), 400)
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("content", "message"),
     [
-        ({"qas": []}, ":2: the top level has no 'context'"),
-        ([1], ":2: expected an object"),
-        ({"context": "abc", "qas": [_mrqa_question("a", [1, 3])]}, "char_spans[0] is [1, 3]"),
-        ({"context": "abc", "qas": [_mrqa_question("a", 7)]}, "char_spans[0] is 7; expected"),
-        ({"context": "abc", "qas": [{"qid": "a", "question": "?"}]}, "no 'detected_answers'"),
+        ("[]", "is a list; expected an object with the key 'Data' (the layout of TriviaQA)"),
+        ('{"data": []}', "has no 'Data', only 'data'; expected the layout of TriviaQA"),
+        ('{"Data": [', ":1: not JSON in the layout of TriviaQA"),
     ],
 )
-def test_no_mrqa(tmp_path, line, message):
+def test_another_layout(tmp_path, content, message):
+    path = tmp_path / "train.json"
+    path.write_text(content)
     with pytest.raises(errors.UserError) as caught:
-        triviaqa.read_mrqa(_mrqa(tmp_path, {"header": {}}, line))
+        triviaqa.read(str(path), str(tmp_path), 400)
     assert message in str(caught.value)
-    path = tmp_path / "broken.jsonl"
-    path.write_text('{"header": {}}\n{"context": \n')
-    with pytest.raises(errors.UserError, match="broken.jsonl:2: not JSON"):
-        triviaqa.read_mrqa(str(path))

@@ -49,6 +49,7 @@ def write_speaker(
     name: str,
     starts: Mapping[str, float],
     ends: Mapping[str, float],
+    bias: float = 0.0,
     **state: str,
 ) -> str:
     """Writes a model whose scores depend on a token alone; returns the checkpoint.
@@ -57,6 +58,7 @@ def write_speaker(
       folder: that of ``write_model``.
       name: directory of the checkpoint in it.
       starts, ends: token → its score as start or end, nearly; others have about 0.
+      bias: added to all scores.
       **state: what stands beside the checkpoint.
     """
     config = modeling.BertConfig.from_json_file(str(folder / "config.json"))
@@ -75,6 +77,7 @@ def write_speaker(
     head = np.zeros([2, 16])
     head[0, 0] = head[1, 1] = _SPREAD * np.sqrt(14 / 16)
     variables["cls/squad/output_weights"].assign(head)
+    variables["cls/squad/output_bias"].assign([bias, bias])
     kind = {"kind": "start and end of an answer", **state}
     return checkpoints.save(str(folder / name), 1, variables, keep=1, state=kind)
 
