@@ -1,6 +1,6 @@
-"""The runs of a search over GLUE: which there are, their command lines, and how far each one is.
+"""The runs of a search over GLUE: which there are, and where each one is.
 
-All of that stands in the directory, and nowhere else::
+All that a search knows stands in its directory, and nowhere else::
 
     <output_dir>/<task>/lr<rate>-seed<seed>/   run.json, eval_results.txt …  of run_classifier
                                               log.txt, outcome.json          of run_glue
@@ -13,46 +13,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import math
 import os
 import re
-import sys
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import checkpoint_files
-import command_line
 import errors
 import options
 from tasks import glue
 
-# The command that a run is.
-CLASSIFIER = [
-    sys.executable,
-    os.path.join(os.path.dirname(os.path.abspath(__file__)), "run_classifier.py"),
-]
-_GROUPS = (
-    options.ClassifierOptions,
-    options.TokenizerOptions,
-    options.ModelOptions,
-    options.FineTuningOptions,
-    options.OptimizerOptions,
-    options.RunOptions,
-    options.DeviceOptions,
-)
-
 TASKS = ("cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "qnli", "rte", "wnli")
 # A task's dev sets beyond its own, each with the name of its results.
-_OTHER_DEVS = {"mnli": ("mnli-mm",)}
-
-NEW, UNFINISHED, FINISHED, FAILED = "new", "unfinished", "finished", "failed"
-# What may differ between the runs of a table, or from start to start of one: it does not change the
-# results.
-_FREE = {
-    "output_dir", "do_train", "do_eval", "do_predict", "also_tasks", "eval_batch_size",
-    "predict_batch_size", "save_checkpoints_steps", "log_steps", "iterations_per_loop",
-}  # fmt: skip
+OTHER_DEVS = {"mnli": ("mnli-mm",)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,26 +54,26 @@ class Run:
 
 
 @dataclasses.dataclass(frozen=True)
-class State:
-    """How far a run is.
+class Prediction:
+    """What a run says of the test sets of its task.
 
     Attributes:
-      kind: NEW, UNFINISHED, FINISHED or FAILED.
-      results: of the dev set, such as {"f1": 0.88, "accuracy": 0.84}; mnli has "mm_accuracy" too.
-        Empty unless finished.
-      seconds: it took, over all its starts.
-      status: exit status of a failed one.
+      run: the best of the task.
+      directory: where the predictions go; one for all runs of the task.
     """
 
-    kind: str
-    results: dict[str, float]
-    seconds: float = 0.0
-    status: int = 0
+    run: Run
+    directory: str
+    name = "predictions"
 
+    @property
+    def task(self) -> str:
+        return self.run.task
 
-# --------------------------------------------------------------------------------------------------
-# Which runs there are
-# --------------------------------------------------------------------------------------------------
+    @property
+    def log(self) -> str:
+        return os.path.join(self.directory, "log.txt")
+
 
 _Item = TypeVar("_Item", str, float, int)
 
@@ -133,7 +105,8 @@ def found(output_dir: str, task: str) -> list[Run]:
         match = re.fullmatch(r"lr([0-9.e-]+)-seed(\d+)", name)
         if match:
             with contextlib.suppress(ValueError):  # a name that is not ours
-                runs.append(_run(output_dir, task, float(match[1]), int(match[2])))
+                run = _run(output_dir, task, float(match[1]), int(match[2]))
+                runs += [run] if os.path.basename(run.directory) == name else []
     return sorted(runs, key=lambda run: (-run.rate, run.seed))
 
 
@@ -194,220 +167,3 @@ def _seed(item: str) -> int:
     if not re.fullmatch(r"\d+", item, re.ASCII) or int(item) > 2**31 - 1:
         raise errors.FlagError(f"--seeds: {item} is not a whole number from 0 to {2**31 - 1}")
     return int(item)
-
-
-# --------------------------------------------------------------------------------------------------
-# Command lines
-# --------------------------------------------------------------------------------------------------
-
-
-def training_flags(run: Run, data_dir: str, groups: Sequence[Any]) -> list[str]:
-    """The arguments of run_classifier that make a run.
-
-    Args:
-      run: which.
-      data_dir: folder of the task.
-      groups: the flags that are passed on where they differ from their defaults.
-    """
-    others = ",".join(_OTHER_DEVS.get(run.task, ()))
-    return [
-        f"--task_name={run.task}",
-        f"--data_dir={os.path.abspath(data_dir)}",
-        f"--output_dir={run.directory}",
-        "--do_train",
-        "--do_eval",
-        *([f"--also_tasks={others}"] if others else []),
-        f"--learning_rate={rate_text(run.rate)}",
-        f"--random_seed={run.seed}",
-        "--keep_checkpoint_max=1",
-        *_passed_on(groups),
-    ]
-
-
-def prediction_flags(
-    run: Run, output_dir: str, data_dir: str, others: Sequence[str], groups: Sequence[Any]
-) -> list[str]:
-    """The arguments of run_classifier that predict the test set with what a run has learned.
-
-    Args:
-      run: of which the checkpoint is taken.
-      output_dir: where the predictions go.
-      data_dir: folder of the task.
-      others: tasks whose test sets are predicted too.
-      groups: see ``training_flags``.
-    """
-    return [
-        f"--task_name={run.task}",
-        f"--data_dir={os.path.abspath(data_dir)}",
-        f"--output_dir={output_dir}",
-        "--do_predict",
-        *([f"--also_tasks={','.join(others)}"] if others else []),
-        *(flag for flag in _passed_on(groups) if not flag.startswith("--init_checkpoint=")),
-        f"--init_checkpoint={os.path.abspath(run.directory)}",
-    ]
-
-
-_PATHS = ("vocab_file", "bert_config_file", "init_checkpoint")
-
-
-def _passed_on(groups: Sequence[Any]) -> list[str]:
-    """Flags that differ from their defaults; paths absolute, to be the same from anywhere."""
-    flags = []
-    for group in groups:
-        for field in dataclasses.fields(group):
-            value = getattr(group, field.name)
-            if value == field.default:
-                continue
-            if field.name in _PATHS and "://" not in value:
-                value = os.path.abspath(value)
-            shown = str(value).lower() if isinstance(value, bool) else value
-            flags.append(f"--{field.name}={shown}")
-    return flags
-
-
-def difference(directory: str, arguments: Sequence[str]) -> str:
-    """Which flag of a command line is not what run.json in a directory says, and how to cure it.
-
-    Returns:
-      One sentence; empty where all are the same, or there is no run.json.
-
-    Raises:
-      errors.FlagError: a flag that run_classifier would refuse.
-      errors.UserError: run.json is damaged.
-    """
-    before = _read_json(os.path.join(directory, "run.json")).get("flags")
-    groups, _ = command_line.parse(arguments, _GROUPS)
-    if before is None:
-        return ""
-    for group in groups:
-        if isinstance(group, options.DeviceOptions):
-            group = options.resolve_device(group)
-        for field in dataclasses.fields(group):
-            now, then = getattr(group, field.name), before.get(field.name, field.default)
-            if field.name not in _FREE and now != then:
-                return (
-                    f"{directory} was made with --{field.name}={_shown(then)}, not "
-                    f"{_shown(now)}; give --{field.name}={_shown(then)}, or another --output_dir"
-                )
-    return ""
-
-
-def _shown(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-# --------------------------------------------------------------------------------------------------
-# How far a run is
-# --------------------------------------------------------------------------------------------------
-
-
-def state(run: Run) -> State:
-    """Reads how far a run is.
-
-    Raises:
-      errors.UserError: one of its files is damaged.
-    """
-    outcome = _read_json(os.path.join(run.directory, "outcome.json"))
-    seconds, status = float(outcome.get("seconds", 0.0)), outcome.get("exit_status")
-    if status:
-        return State(FAILED, {}, seconds, status)
-    found = results(run)
-    if found:
-        return State(FINISHED, found, seconds)
-    if status is not None:  # it ended well, it says, and there is nothing
-        return State(FAILED, {}, seconds, status)
-    return State(UNFINISHED if os.path.isdir(run.directory) else NEW, {}, seconds)
-
-
-def note_outcome(directory: str, status: int | None, seconds: float = 0.0) -> None:
-    """Writes outcome.json.
-
-    Args:
-      directory: of a run.
-      status: exit status; None for a run that has just begun, or was told to stop.
-      seconds: to add to those that it took before.
-    """
-    path = os.path.join(directory, "outcome.json")
-    seconds += float(_read_json(path).get("seconds", 0.0))
-    checkpoint_files.write_text(
-        path, json.dumps({"exit_status": status, "seconds": round(seconds, 1)}) + "\n"
-    )
-
-
-def results(run: Run) -> dict[str, float]:
-    """The scores of a run on all dev sets of its task; nothing where one is missing.
-
-    Raises:
-      errors.UserError: a file with results is damaged.
-    """
-    names = {"": "eval_results.txt"}
-    names |= {
-        f"{x.split('-')[-1]}_": f"eval_results-{x}.txt" for x in _OTHER_DEVS.get(run.task, ())
-    }
-    metrics = glue.TASKS[run.task].metrics
-    scores = {}
-    for prefix, name in names.items():
-        path = os.path.join(run.directory, name)
-        if not os.path.isfile(path):
-            return {}
-        values = _read_results(path)
-        for metric in metrics:
-            if f"eval_{metric}" not in values:
-                raise errors.UserError(
-                    f"{path}: no eval_{metric}; delete {run.directory} to run it again"
-                )
-            scores[prefix + metric] = values[f"eval_{metric}"]
-    return scores
-
-
-def _read_results(path: str) -> dict[str, float]:
-    with open(path, encoding="utf-8") as file:
-        pairs = [line.split(" = ") for line in file.read().splitlines()]
-    try:
-        return {name: float(value) for name, value in pairs}
-    except ValueError:
-        raise errors.UserError(f"{path}: damaged, expected lines such as loss = 0.4") from None
-
-
-def _read_json(path: str) -> dict[str, Any]:
-    """Empty where the file is missing."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            value = json.load(file)
-    except FileNotFoundError:
-        return {}
-    except ValueError as error:
-        raise errors.UserError(f"{path}: damaged, expected JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise errors.UserError(f"{path}: damaged, expected a JSON object")
-    return value
-
-
-# --------------------------------------------------------------------------------------------------
-# Files
-# --------------------------------------------------------------------------------------------------
-
-
-def steps_saved(directory: str) -> int | None:
-    """The step of the newest checkpoint that a directory lists; None where it lists none."""
-    path = os.path.join(directory, "checkpoint")
-    if not os.path.isfile(path):
-        return None
-    with open(path, encoding="utf-8") as file:
-        match = re.search(r'^model_checkpoint_path: ".*?-(\d+)"', file.read(), re.MULTILINE)
-    return int(match[1]) if match else None
-
-
-def remove_checkpoints(directory: str) -> int:
-    """Deletes the checkpoints of a run, their list first; returns the bytes that got free."""
-    ours = re.compile(
-        rf"model\.ckpt-\d+(?:{checkpoint_files.PART})(?:{checkpoint_files.TEMPORARY})?"
-    )
-    names = [name for name in os.listdir(directory) if ours.fullmatch(name)]
-    freed = 0
-    listing = [name for name in ("checkpoint",) if os.path.exists(os.path.join(directory, name))]
-    for name in listing + names:
-        path = os.path.join(directory, name)
-        freed += os.path.getsize(path)
-        os.remove(path)
-    return freed

@@ -12,7 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import errors
+import glue_commands
+import glue_files
 import glue_runs
+import glue_states
 import glue_summary
 import options
 import processes
@@ -30,10 +33,12 @@ class Search:
       plan: the runs that they ask for.
       sets: of the tasks in the plan.
       groups: the flags that runs get.
+      stop: told to stop all when a run says that the flags are wrong.
 
     Attributes:
-      queue: jobs that wait; ``about`` is the run, or the task whose test set is predicted.
+      queue: jobs that wait; ``about`` is the run, or the prediction.
       output_dir: of the flags.
+      refusal: what a run has said about the flags; empty while all is well.
     """
 
     def __init__(
@@ -42,16 +47,19 @@ class Search:
         plan: Sequence[glue_runs.Run],
         sets: Mapping[str, glue_sets.Sets],
         groups: Sequence[Any],
+        stop: processes.Stop,
     ) -> None:
         self.queue: deque[processes.Job] = deque()
         self.output_dir = flags.output_dir
+        self.refusal = ""
         self._data_dir = flags.data_dir
         self._keep_all_runs = flags.keep_all_runs
         self._plan = plan
         self._sets = dict(sets)
         self._groups = groups
-        self._open = {run: glue_runs.state(run).kind != glue_runs.FINISHED for run in plan}
-        self._unpredicted: list[str] = []
+        self._stop = stop
+        self._open = {run: glue_states.state(run).kind != glue_states.FINISHED for run in plan}
+        self._failures: dict[str, list[str]] = {}  # reason -> who
         self._known_shares = {task: found.shares for task, found in sets.items()}
         self._start = time.monotonic()
         self._worked = 0  # training rows of the runs that ended since the start
@@ -64,16 +72,20 @@ class Search:
         """
         for task in self._sets:
             for run in self._runs(task):
-                found = glue_runs.difference(run.directory, self._training(run))
+                found = glue_commands.difference(run.directory, self._training(run))
                 if not found:
                     continue
-                state = glue_runs.state(run)
-                if state.kind == glue_runs.FINISHED or glue_runs.steps_saved(run.directory):
+                state = glue_states.state(run)
+                if state.kind == glue_states.FINISHED or glue_files.steps_saved(run.directory):
                     raise errors.FlagError(found)
-                glue_runs.remove_checkpoints(run.directory)  # of step 0: no work is in it
+                glue_files.remove_checkpoints(run.directory)  # of step 0: no work is in it
 
     def begin(self) -> None:
-        """Fills the queue with what is not done yet."""
+        """Fills the queue with what is not done yet, and clears up after a killed command."""
+        runs = [run for task in glue_runs.TASKS for run in self._runs(task)]
+        tests = [self.test_directory(task) for task in glue_runs.TASKS]
+        for directory in (self.output_dir, *(run.directory for run in runs), *tests):
+            glue_files.remove_leftovers(directory)
         still = [run for run in self._plan if self._open[run]]
         _log.info(
             "%d runs, %d of them finished before", len(self._plan), len(self._plan) - len(still)
@@ -84,10 +96,10 @@ class Search:
         self.write_summary()
 
     def _job(self, run: glue_runs.Run) -> processes.Job:
-        return processes.Job([*glue_runs.CLASSIFIER, *self._training(run)], run.log, run)
+        return processes.Job([*glue_commands.CLASSIFIER, *self._training(run)], run.log, run)
 
     def _training(self, run: glue_runs.Run) -> list[str]:
-        return glue_runs.training_flags(run, self._sets[run.task].folder, self._groups)
+        return glue_commands.training_flags(run, self._sets[run.task].folder, self._groups)
 
     def _runs(self, task: str) -> list[glue_runs.Run]:
         """The planned runs of a task and those that the directory has."""
@@ -99,50 +111,66 @@ class Search:
 
     def starts(self, job: processes.Job) -> None:
         """Prepares the directory of a job and shows its command line."""
-        directory = os.path.dirname(job.log)
-        os.makedirs(directory, exist_ok=True)
-        if isinstance(job.about, str):  # what was predicted with another run is of no use
-            for name in os.listdir(directory):
-                if name.startswith("test_results"):
-                    os.remove(os.path.join(directory, name))
-        glue_runs.note_outcome(directory, None)
+        about = job.about
+        os.makedirs(about.directory, exist_ok=True)
+        # Old results first: under the new note they would pass for those of this start.
+        if isinstance(about, glue_runs.Run):
+            glue_files.remove_results(about.directory, "eval_results")
+            glue_states.note_start(about.directory)
+        else:
+            glue_files.remove_results(about.directory, "test_results")
+            glue_states.note_start(about.directory, model=glue_states.model(about.run))
         _log.info("%s > %s", shlex.join(job.command), job.log)
 
     def done(self, job: processes.Job, end: processes.End) -> None:
         """Writes down how a job ended and says so; when a task's runs are over, decides it."""
-        directory = os.path.dirname(job.log)
-        is_run = isinstance(job.about, glue_runs.Run)
+        about = job.about
+        is_run = isinstance(about, glue_runs.Run)
         over = end.status == 0 and bool(
-            glue_runs.results(job.about) if is_run else self._predictions(job.about)
+            glue_states.results(about) if is_run else self._has_predictions(about.task)
         )
-        if end.stopped and not over:
-            glue_runs.note_outcome(directory, None, end.seconds)
+        refused = end.status == errors.FlagError.exit_status
+        if end.stopped and not (over or refused):
+            glue_states.note_end(about.directory, None, end.seconds)
             return
-        glue_runs.note_outcome(directory, end.status, end.seconds)
-        if not is_run:
-            self._tell_predicted(job, end, over)
-            return
-        run = job.about
-        self._open[run] = False
-        self._worked += self._sets[run.task].train_rows
-        self._tell(run, end)
-        if not any(self._open[other] for other in self._plan if other.task == run.task):
-            self.queue.extendleft(reversed(self._decide(run.task)))
+        glue_states.note_end(about.directory, end.status, end.seconds)
+        if refused:
+            self._refuse(about)
+        elif is_run:
+            self._open[about] = False
+            self._worked += self._sets[about.task].train_rows
+            self._tell(about, end)
+            if not any(self._open[run] for run in self._plan if run.task == about.task):
+                self.queue.extendleft(reversed(self._decide(about.task)))
+        else:
+            self._tell_predicted(about, end, over)
         self.write_summary()
 
+    def _refuse(self, about: glue_runs.Run | glue_runs.Prediction) -> None:
+        """Stops all: the flags are wrong, and the other runs have the same ones."""
+        self.refusal = f"{glue_files.last_words(about.log)} (see {about.log})"
+        if not self._stop.requests:
+            self._stop.request()
+
+    def _failed(self, about: glue_runs.Run | glue_runs.Prediction, status: int) -> str:
+        """Keeps a failure for the report, and returns what there is to say now."""
+        how, said = glue_summary.exit_text(status), glue_files.last_words(about.log)
+        reason = said if status > 0 else how
+        self._failures.setdefault(reason, []).append(f"{about.task} {about.name} ({about.log})")
+        return f"failed, {how}: {said} (see {about.log})"
+
     def _tell(self, run: glue_runs.Run, end: processes.End) -> None:
-        state = glue_runs.state(run)
-        if state.kind == glue_runs.FINISHED:
+        state = glue_states.state(run)
+        if state.kind == glue_states.FINISHED:
             said = ", ".join(f"{name} = {value:.4g}" for name, value in state.results.items())
             if glue_summary.at_chance(run.task, state.results, self._shares(run.task)):
                 said += ", at chance"
         else:
-            why = _last_line(run.log)
-            said = f"failed, {glue_summary.exit_text(state.status)}: {why} (see {run.log})"
+            said = self._failed(run, state.status)
         over = sum(not is_open for is_open in self._open.values())
         taken = progress.duration(end.seconds)
         _log.log(
-            logging.INFO if state.kind == glue_runs.FINISHED else logging.WARNING,
+            logging.INFO if state.kind == glue_states.FINISHED else logging.WARNING,
             "[%d/%d] %s %s: %s (%s)%s",
             *(over, len(self._plan), run.task, run.name, said, taken, self._time_left()),
         )
@@ -155,14 +183,11 @@ class Search:
         seconds = (time.monotonic() - self._start) / self._worked * rows
         return f", about {progress.duration(seconds)} left"
 
-    def _tell_predicted(self, job: processes.Job, end: processes.End, over: bool) -> None:
+    def _tell_predicted(self, about: glue_runs.Prediction, end: processes.End, over: bool) -> None:
         if over:
-            _log.info("%s: predicted (%s)", job.about, progress.duration(end.seconds))
-            return
-        self._unpredicted.append(job.about)
-        status = glue_summary.exit_text(end.status)
-        why = _last_line(job.log)
-        _log.warning("%s: prediction failed, %s: %s (see %s)", job.about, status, why, job.log)
+            _log.info("%s: predicted (%s)", about.task, progress.duration(end.seconds))
+        else:
+            _log.warning("%s: prediction %s", about.task, self._failed(about, end.status))
 
     # ------------------------------------------------------------------ after a task's runs
 
@@ -174,38 +199,45 @@ class Search:
         _log.info("%s: best is %s", task, best.run.name)
         if not self._keep_all_runs:
             self._make_room(task, best.run)
-        directory = self.test_directory(task)
         sets = self._sets[task]
         if not sets.tests:
             _log.info("%s: no test set in %s, so no predictions", task, sets.folder)
             return []
+        if self.is_predicted(task, sets.tests):
+            return []
+        about = glue_runs.Prediction(best.run, self.test_directory(task))
+        if glue_files.steps_saved(best.run.directory) is None:
+            gone = "the checkpoint of the best run is gone"
+            reason = f"{gone}, delete {best.run.directory} to run it again"
+            self._failures.setdefault(reason, []).append(f"{task} {about.name}")
+            _log.warning("%s: %s", task, reason)
+            return []
         others = [name for name in sets.tests if name != task]
-        arguments = glue_runs.prediction_flags(
-            best.run, directory, sets.folder, others, self._groups
+        arguments = glue_commands.prediction_flags(
+            best.run, about.directory, sets.folder, others, self._groups
         )
-        if self._predictions(task) and not glue_runs.difference(directory, arguments):
-            return []
-        if glue_runs.steps_saved(best.run.directory) is None:
-            self._unpredicted.append(task)
-            _log.warning(
-                "%s: the checkpoint of the best run is gone; delete %s to run it again",
-                task,
-                best.run.directory,
-            )
-            return []
-        log = os.path.join(directory, "log.txt")
-        return [processes.Job([*glue_runs.CLASSIFIER, *arguments], log, task)]
+        return [processes.Job([*glue_commands.CLASSIFIER, *arguments], about.log, about)]
 
     def _make_room(self, task: str, best: glue_runs.Run) -> None:
         freed = 0
         for run in self._runs(task):
-            if run != best and glue_runs.state(run).kind == glue_runs.FINISHED:
-                freed += glue_runs.remove_checkpoints(run.directory)
+            if run != best and glue_states.state(run).kind == glue_states.FINISHED:
+                freed += glue_files.remove_checkpoints(run.directory)
         if freed:
             _log.info("%s: deleted %.1f MB of checkpoints of its other runs", task, freed / 1e6)
 
-    def _predictions(self, task: str) -> bool:
+    def _has_predictions(self, task: str) -> bool:
         return glue_sets.are_predicted(task, self._sets[task].tests, self.test_directory(task))
+
+    def is_predicted(self, task: str, tests: Mapping[str, str]) -> bool:
+        """Whether the best run of a task, as it is now, has predicted all of some test sets."""
+        directory = self.test_directory(task)
+        if not glue_sets.are_predicted(task, tests, directory):
+            return False
+        best = self._summary(task).best
+        return best is not None and (
+            glue_states.predicted_with(directory) == glue_states.model(best.run)
+        )
 
     # ------------------------------------------------------------------ summary
 
@@ -218,7 +250,7 @@ class Search:
         return glue_summary.write(self.output_dir, found)
 
     def _summary(self, task: str) -> glue_summary.Task:
-        states = [(run, glue_runs.state(run)) for run in self._runs(task)]
+        states = [(run, glue_states.state(run)) for run in self._runs(task)]
         return glue_summary.task_of(task, states, self._shares(task))
 
     def _shares(self, task: str) -> Mapping[str, float]:
@@ -232,26 +264,16 @@ class Search:
         """Where the predictions of a task go."""
         return os.path.join(self.output_dir, task, "test")
 
+    def has_runs(self, task: str) -> bool:
+        """Whether a task is trained, by this command or an earlier one."""
+        return bool(self._runs(task))
+
     def report_failures(self) -> None:
         """Raises where something failed, when all that can be done is done.
 
         Raises:
-          errors.UserError: naming what failed.
+          errors.UserError: naming each reason and what failed for it.
         """
-        bad = [run for run in self._plan if glue_runs.state(run).kind == glue_runs.FAILED]
-        names = [f"{run.task} {run.name} ({run.log})" for run in bad]
-        names += [
-            f"prediction of {task} ({self.test_directory(task)}/log.txt)"
-            for task in self._unpredicted
-        ]
-        if names:
-            raise errors.UserError(f"failed: {', '.join(names)}; the same command tries them again")
-
-
-def _last_line(log: str) -> str:
-    """What a process said last, without its time."""
-    with open(log, "rb") as file:
-        file.seek(max(0, os.path.getsize(log) - 4096))
-        lines = file.read().decode("utf-8", "replace").split("\n")
-    said = [line.strip() for line in lines if line.strip() and not line.startswith("$ ")]
-    return said[-1][:300] if said else "it said nothing"
+        told = [f"{errors.some(names)}: {reason}" for reason, names in self._failures.items()]
+        if told:
+            raise errors.UserError(f"failed: {'; '.join(told)}; the same command tries them again")

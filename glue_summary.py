@@ -14,6 +14,7 @@ from typing import Any
 
 import checkpoint_files
 import glue_runs
+import glue_states
 import progress
 from tasks import examples, glue, submission
 
@@ -69,7 +70,7 @@ class Outcome:
     """A run, how far it is, and whether what it learned is no better than a guess."""
 
     run: glue_runs.Run
-    state: glue_runs.State
+    state: glue_states.State
     at_chance: bool
 
 
@@ -128,7 +129,7 @@ def at_chance(task: str, results: Mapping[str, float], shares: Mapping[str, floa
 
 def task_of(
     name: str,
-    runs: Sequence[tuple[glue_runs.Run, glue_runs.State]],
+    runs: Sequence[tuple[glue_runs.Run, glue_states.State]],
     shares: Mapping[str, float],
 ) -> Task:
     """Sums up the runs of a task.
@@ -142,7 +143,7 @@ def task_of(
         Outcome(run, state, bool(state.results) and at_chance(name, state.results, shares))
         for run, state in runs
     )
-    finished = [outcome for outcome in outcomes if outcome.state.kind == glue_runs.FINISHED]
+    finished = [outcome for outcome in outcomes if outcome.state.kind == glue_states.FINISHED]
     if not finished:
         majority = {}
         if name == "wnli" and not runs and shares:
@@ -279,7 +280,7 @@ def _main_rows(tasks: Sequence[Task]) -> _Rows:
                 _mean(task, metrics[0]),
                 _runs(task),
                 _named([x for x in task.outcomes if x.at_chance]),
-                _named([x for x in task.outcomes if x.state.kind == glue_runs.FAILED]),
+                _named([x for x in task.outcomes if x.state.kind == glue_states.FAILED]),
                 progress.duration(task.seconds),
                 *_published(task.name, metrics),
             ]
@@ -299,7 +300,7 @@ def _mean(task: Task, metric: str) -> str:
 
 
 def _runs(task: Task) -> str:
-    count = sum(outcome.state.kind == glue_runs.FINISHED for outcome in task.outcomes)
+    count = sum(outcome.state.kind == glue_states.FINISHED for outcome in task.outcomes)
     total = len(task.outcomes)
     return str(total) if count == total else f"{count} of {total}"
 
@@ -331,14 +332,14 @@ def _run_rows(tasks: Sequence[Task], directory: str) -> _Rows:
                     _state(outcome, task.best),
                     ", ".join(shown) or "-",
                     progress.duration(state.seconds),
-                    os.path.relpath(run.log, directory) if state.kind != glue_runs.NEW else "-",
+                    os.path.relpath(run.log, directory) if state.kind != glue_states.NEW else "-",
                 ]
             )
     return rows
 
 
 def _state(outcome: Outcome, best: Outcome | None) -> str:
-    if outcome.state.kind == glue_runs.FAILED:
+    if outcome.state.kind == glue_states.FAILED:
         return f"failed, {exit_text(outcome.state.status)}"
     marks = ["best"] if outcome is best else []
     marks += ["at chance"] if outcome.at_chance else []

@@ -5,6 +5,7 @@ A signal to stop is passed on, and the processes are given the time to save and 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import os
@@ -105,7 +106,7 @@ def run_all(
 
 
 class Stop:
-    """Counts the requests to stop that come as signals while it is entered.
+    """Counts the requests to stop, most of which come as signals while it is entered.
 
     Attributes:
       requests: how many came.
@@ -122,11 +123,16 @@ class Stop:
                     self._before[number] = signal.signal(number, self._handle)
         return self
 
-    def _handle(self, number: int, _: Any) -> None:
+    def request(self) -> None:
+        """Asks as a signal would."""
         self.requests += 1
+
+    def _handle(self, number: int, _: Any) -> None:
+        self.request()
         # Past the streams, which may be in the middle of a line.
         name = signal.Signals(number).name
-        os.write(2, f"{name}: the runs save and stop; again to stop without saving\n".encode())
+        with contextlib.suppress(OSError):  # SIGHUP: the terminal is gone
+            os.write(2, f"{name}: the runs save and stop; again to stop without saving\n".encode())
 
     def __exit__(
         self,

@@ -5,13 +5,14 @@
 
 Each run is a run_classifier.py of its own in <output_dir>/<task>/lr<rate>-seed<seed>/, with what it
 says in log.txt. After the runs of a task the best one predicts the test set. summary.txt, .md and
-.json are written again after every run; submission.zip when all predictions are there. Stopped or
-killed, the same command goes on.
+.json are written again after every run; submission.zip when the best run of every task has
+predicted. Stopped or killed, the same command goes on.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import logging
 import os
@@ -57,6 +58,7 @@ def search(
         raise errors.FlagError(f"--output_dir={flags.output_dir}: expected a local directory")
     outputs.check_directory("output_dir", flags.output_dir)
     plan = glue_runs.plan(flags)
+    _check_flags(each, model, device)
     _check_model(each, text, model)
     if not os.path.isdir(flags.data_dir):
         raise errors.UserError(f"--data_dir={flags.data_dir}: there is no such folder")
@@ -65,7 +67,7 @@ def search(
     sets = {task: glue_sets.read(task, flags.data_dir, skip_bad_rows=skip) for task in tasks}
     os.makedirs(flags.output_dir, exist_ok=True)
     with processes.Stop() as stop, _alone(flags.output_dir, stop) as lock:
-        work = glue_search.Search(flags, plan, sets, (each, text, model, device))
+        work = glue_search.Search(flags, plan, sets, (each, text, model, device), stop)
         work.check_flags()
         work.begin()
         processes.run_all(
@@ -77,12 +79,31 @@ def search(
             inherited=lock,
             stop=stop,
         )
+        if work.refusal:
+            raise errors.FlagError(work.refusal)
         print(work.write_summary())
         if stop.requests:
             _log.info("stopped; the same command goes on")
             return
         _write_submission(work, flags.data_dir)
     work.report_failures()
+
+
+def _check_flags(
+    each: options.GlueRunOptions, model: options.ModelOptions, device: options.DeviceOptions
+) -> None:
+    """Refuses flags that would do nothing beside the others."""
+    if each.new_head and not model.init_checkpoint:
+        raise errors.FlagError("--new_head does nothing without --init_checkpoint; add it")
+    idle = ["tpu_name", "master", "iterations_per_loop"]
+    if device.use_tpu:
+        idle = ["num_gpus", "num_cpu_devices"]
+    why = f"does nothing {'with' if device.use_tpu else 'without'} --use_tpu; leave it out"
+    for group in (each, device):
+        for field in dataclasses.fields(group):
+            value = getattr(group, field.name)
+            if field.name in idle and value != field.default:
+                raise errors.FlagError(f"--{field.name}={value} {why}")
 
 
 def _check_model(
@@ -166,24 +187,38 @@ def _wait_for(descriptor: int, directory: str, stop: processes.Stop) -> None:
 
 
 def _write_submission(work: glue_search.Search, data_dir: str) -> None:
-    """Writes submission.zip from the predictions of this command and of those before it."""
+    """Writes submission.zip from the predictions of this command and of those before it.
+
+    A task is in it only with the predictions of the run that is its best one in the summary.
+    """
     tables: dict[str, str] = {}
+    others: list[str] = []  # tasks with predictions of another run
     for task in glue_runs.TASKS:
         tests, directory = glue_sets.test_folders(task, data_dir), work.test_directory(task)
-        if glue_sets.are_predicted(task, tests, directory):
+        if work.is_predicted(task, tests):
             tables |= glue_sets.tables(task, tests, directory)
-    tables.setdefault("WNLI.tsv", glue_sets.wnli_without_model())
-    missing = {spec.name: name for name, spec in submission.FILES.items() if name not in tables}
-    if missing:
-        _log.info(
-            "no submission.zip yet: it needs %s; run their tasks with the same --output_dir, and "
-            "with their test files in --data_dir",
-            ", ".join(f"{name} ({task})" for task, name in missing.items()),
-        )
-        return
+        elif glue_sets.are_predicted(task, tests, directory):
+            others.append(task)
+    if not work.has_runs("wnli"):
+        tables["WNLI.tsv"] = glue_sets.wnli_without_model()
     path = os.path.join(work.output_dir, "submission.zip")
-    submission.write_zip(path, tables)
-    _log.info("wrote %s", path)
+    missing = {name: spec.name for name, spec in submission.FILES.items() if name not in tables}
+    if not missing:
+        submission.write_zip(path, tables)
+        _log.info("wrote %s", path)
+        return
+    _log.info(
+        "no submission.zip yet: it needs %s; run their tasks with the same --output_dir, and with "
+        "their test files in --data_dir",
+        ", ".join(f"{name} ({task})" for name, task in missing.items()),
+    )
+    for task in others:
+        _log.warning(
+            "%s: the predictions are of another run than the best one; --tasks=%s makes them anew",
+            *(task, task),
+        )
+    if os.path.exists(path):
+        _log.warning("%s is left from an earlier command and older than the summary", path)
 
 
 GROUPS = (

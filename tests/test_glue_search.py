@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
+import shutil
 
 import pytest
 
 import command_line
 import errors
+import glue_files
 import glue_runs
 import glue_search
 import options
 import processes
+import run_classifier
 from tasks import glue_sets
 
 DONE = processes.End(0, 2.0, False)
@@ -36,7 +40,8 @@ class _Bench:
         plan = glue_runs.plan(self.flags)
         wanted = {run.task for run in plan}
         self.sets = {task: found for task, found in sets.items() if task in wanted}
-        self.work = glue_search.Search(self.flags, plan, self.sets, self.groups)
+        self.stop = processes.Stop()
+        self.work = glue_search.Search(self.flags, plan, self.sets, self.groups, self.stop)
         self.out.mkdir(exist_ok=True)
 
     def begin(self):
@@ -50,7 +55,7 @@ class _Bench:
         self.work.starts(job)
         pathlib.Path(job.log).write_text("$ python …\n12:00:01 last words\n")
         directory = pathlib.Path(job.log).parent
-        parsed, _ = command_line.parse(job.command[2:], glue_runs._GROUPS)
+        parsed, _ = command_line.parse(job.command[2:], run_classifier.GROUPS)
         flags = {name: value for group in parsed for name, value in vars(group).items()}
         (directory / "run.json").write_text(json.dumps({"flags": flags}))
         return job, directory
@@ -152,14 +157,15 @@ def test_a_failed_run_is_marked_and_the_others_go_on(tmp_path, caplog):
     job, directory = bench.next()
     _save(directory, 4)
     bench.work.done(job, processes.End(1, 3.0, False))
-    assert f"failed, exit status 1: 12:00:01 last words (see {job.log})" in caplog.text
+    assert f"failed, exit status 1: last words (see {job.log})" in caplog.text
     bench.finish(0.6)
     bench.predict()
     runs = bench.summary()["tasks"]["rte"]["runs"]
     assert [run["state"] for run in runs] == ["finished", "failed", "finished"]
     assert runs[1]["log"] == job.log
     assert "2e-5/2" in (bench.out / "summary.txt").read_text()
-    with pytest.raises(errors.UserError, match=r"failed: rte lr=2e-5 seed=2 \(.*seed2/log.txt\)"):
+    report = r"failed: rte lr=2e-5 seed=2 \(.*seed2/log.txt\): last words; the same command tries"
+    with pytest.raises(errors.UserError, match=report):
         bench.work.report_failures()
     # What it has saved stays, and the same command tries that run alone again.
     assert _has_checkpoint(directory) == (True, True)
@@ -198,7 +204,7 @@ def test_a_prediction_that_failed(tmp_path, caplog):
     job, directory = bench.next()
     bench.work.done(job, processes.End(1, 3.0, False))
     assert "rte: prediction failed, exit status 1" in caplog.text
-    with pytest.raises(errors.UserError, match="failed: prediction of rte"):
+    with pytest.raises(errors.UserError, match="failed: rte predictions .*test/log.txt"):
         bench.work.report_failures()
     again = _Bench(tmp_path, *flags).begin()
     again.predict()
@@ -208,10 +214,13 @@ def test_a_prediction_that_failed(tmp_path, caplog):
 def test_a_better_run_whose_checkpoint_is_gone_predicts_nothing(tmp_path, caplog):
     bench = _Bench(tmp_path, "--learning_rates=2e-5").begin()
     directory = bench.finish(0.7)
-    glue_runs.remove_checkpoints(str(directory))
+    glue_files.remove_checkpoints(str(directory))
     again = _Bench(tmp_path, "--learning_rates=2e-5").begin()
     assert not again.work.queue
-    assert f"checkpoint of the best run is gone; delete {directory} to run it again" in caplog.text
+    reason = f"the checkpoint of the best run is gone, delete {directory} to run it again"
+    assert f"rte: {reason}" in caplog.text
+    with pytest.raises(errors.UserError, match=f"failed: rte predictions: {reason}; the same"):
+        again.work.report_failures()
 
 
 def test_predictions_of_another_run_do_not_outlive_it(tmp_path):
@@ -241,6 +250,136 @@ def test_changed_flags_are_an_error_where_there_is_something_to_lose(tmp_path, s
 
 def test_changed_flags_are_an_error_for_results(tmp_path):
     bench = _Bench(tmp_path, "--learning_rates=2e-5").begin()
-    glue_runs.remove_checkpoints(str(bench.finish(0.7)))
+    glue_files.remove_checkpoints(str(bench.finish(0.7)))
     with pytest.raises(errors.FlagError, match="--num_train_epochs=3.0, not 4.0"):
         _Bench(tmp_path, "--learning_rates=5e-5", num_train_epochs=4.0).begin()
+
+
+# --------------------------------------------------------------------------------------------------
+# Predictions and the run that made them
+# --------------------------------------------------------------------------------------------------
+
+_ONE = ("--learning_rates=2e-5",)
+
+
+def test_a_run_that_is_made_anew_predicts_anew(tmp_path):
+    bench = _Bench(tmp_path, *_ONE).begin()
+    directory = bench.finish(0.7)
+    bench.predict()
+    assert bench.work.is_predicted("rte", {"rte": str(tmp_path)})
+    shutil.rmtree(directory)
+    again = _Bench(tmp_path, *_ONE).begin()
+    again.finish(0.7)  # what it finds is the same, to the last digit
+    assert not again.work.is_predicted("rte", {"rte": str(tmp_path)})
+    again.predict()
+    assert again.work.is_predicted("rte", {"rte": str(tmp_path)})
+    assert not _Bench(tmp_path, *_ONE).begin().work.queue
+
+
+def test_a_run_that_was_made_by_hand_predicts_anew(tmp_path):
+    bench = _Bench(tmp_path, *_ONE).begin()
+    directory = bench.finish(0.7)
+    bench.predict()
+    (directory / "eval_results.txt").write_text("eval_accuracy = 0.71\n")
+    assert len(_Bench(tmp_path, *_ONE).begin().work.queue) == 1
+
+
+def test_predictions_are_those_of_the_best_run_or_none(tmp_path):
+    tests = {"rte": str(tmp_path)}
+    bench = _Bench(tmp_path, *_ONE).begin()
+    assert not bench.work.is_predicted("rte", tests)
+    first = bench.finish(0.7)
+    bench.predict()
+    more = _Bench(tmp_path, *_ONE, "--seeds=2,3").begin()
+    assert more.work.is_predicted("rte", tests)
+    more.finish(0.8)  # and seed 3 never ends
+    assert not more.work.is_predicted("rte", tests)
+    # The first command does what is missing, with the run that is better than its own.
+    assert _Bench(tmp_path, *_ONE).begin().predict().about.run.seed == 2
+    # A folder without runs has no best one.
+    for seed in (1, 2, 3):
+        shutil.rmtree(first.parent / f"lr2e-5-seed{seed}", ignore_errors=True)
+    assert not _Bench(tmp_path, *_ONE).work.is_predicted("rte", tests)
+
+
+def test_a_kill_between_two_files_of_predictions_leaves_none_that_count(tmp_path):
+    tests = {"rte": str(tmp_path), "ax": str(tmp_path)}
+    bench = _Bench(tmp_path, *_ONE, tests=("rte", "ax")).begin()
+    bench.finish(0.7)
+    _, directory = bench.next()
+    (directory / "test_results.tsv").write_text("0.1\t0.9\n")
+    again = _Bench(tmp_path, *_ONE, tests=("rte", "ax")).begin()
+    assert not again.work.is_predicted("rte", tests)
+    again.next()
+    assert not (directory / "test_results.tsv").exists()
+
+
+def test_results_of_an_earlier_try_do_not_pass_for_those_of_the_next(tmp_path):
+    bench = _Bench(tmp_path, *_ONE).begin()
+    job, directory = bench.next()
+    (directory / "eval_results.txt").write_text("eval_accuracy = 0.9\n")
+    bench.work.done(job, processes.End(-9, 3.0, False))
+    _Bench(tmp_path, *_ONE, num_train_epochs=4.0).begin().next()  # and is killed
+    again = _Bench(tmp_path, *_ONE, num_train_epochs=4.0).begin()
+    assert len(again.work.queue) == 1 and not (directory / "eval_results.txt").exists()
+
+
+def test_what_a_killed_command_was_about_to_write_is_cleared_away(tmp_path):
+    bench = _Bench(tmp_path, *_ONE).begin()
+    places = [bench.out, bench.finish(0.7), pathlib.Path(bench.predict().about.directory)]
+    for place in places:
+        (place / "outcome.json.tempstate77").write_text("{")
+    _Bench(tmp_path, *_ONE).begin()
+    assert not [path for place in places for path in place.glob("*.tempstate*")]
+
+
+# --------------------------------------------------------------------------------------------------
+# Failures
+# --------------------------------------------------------------------------------------------------
+
+
+def _fail(bench, said, status):
+    job, _ = bench.next()
+    pathlib.Path(job.log).write_text(f"$ python …\n{said}\n")
+    bench.work.done(job, processes.End(status, 3.0, False))
+
+
+def test_each_reason_is_told_once(tmp_path):
+    bench = _Bench(tmp_path, *_ONE, "--seeds=1,2,3,4,5,6").begin()
+    for said in ("step 7: not finite", "disk full", "step 7: not finite"):
+        _fail(bench, f"run_classifier.py: error: {said}", 1)
+    _fail(bench, "12:00:00 step 3", -9)
+    _fail(bench, "12:00:09 step 4", -9)
+    bench.finish(0.6)
+    with pytest.raises(errors.UserError) as caught:
+        bench.work.report_failures()
+    told = re.sub(r" \(\S+/(lr\S+)/log.txt\)", r"", str(caught.value))
+    assert told == (
+        "failed: rte lr=2e-5 seed=1, rte lr=2e-5 seed=3: step 7: not finite; rte lr=2e-5 seed=2: "
+        "disk full; rte lr=2e-5 seed=4, rte lr=2e-5 seed=5: killed by signal 9; the same command "
+        "tries them again"
+    )
+
+
+def test_a_run_that_refuses_the_flags_stops_all(tmp_path, caplog):
+    bench = _Bench(tmp_path, *_ONE, "--seeds=1,2,3").begin()
+    job, _ = bench.next()
+    beside, _ = bench.next()
+    pathlib.Path(job.log).write_text(
+        "$ python …\nrun_classifier.py: error: --freeze_layers=9: no\n"
+    )
+    bench.work.done(job, processes.End(2, 3.0, False))
+    assert bench.work.refusal == f"--freeze_layers=9: no (see {job.log})"
+    assert bench.stop.requests == 1
+    bench.work.done(beside, processes.End(2, 3.0, True))  # it was about to say the same
+    assert bench.stop.requests == 1  # a second one would kill others
+    runs = bench.summary()["tasks"]["rte"]["runs"]
+    assert [run["state"] for run in runs] == ["failed", "failed", "new"]
+
+
+def test_a_prediction_that_refuses_the_flags_stops_all(tmp_path):
+    bench = _Bench(tmp_path, *_ONE).begin()
+    bench.finish(0.7)
+    job, _ = bench.next()
+    bench.work.done(job, processes.End(2, 3.0, False))
+    assert bench.work.refusal == f"last words (see {job.log})" and bench.stop.requests == 1

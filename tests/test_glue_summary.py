@@ -7,10 +7,11 @@ import json
 import pytest
 
 import glue_runs
+import glue_states
 import glue_summary
 from tasks import glue
 
-FINISHED, FAILED = glue_runs.FINISHED, glue_runs.FAILED
+FINISHED, FAILED = glue_states.FINISHED, glue_states.FAILED
 
 
 def _run(task, rate, seed):
@@ -20,11 +21,11 @@ def _run(task, rate, seed):
 
 def _finished(task, rate, seed, *scores, seconds=60.0, names=None):
     results = dict(zip(names or glue.TASKS[task].metrics, scores, strict=True))
-    return _run(task, rate, seed), glue_runs.State(FINISHED, results, seconds)
+    return _run(task, rate, seed), glue_states.State(FINISHED, results, seconds)
 
 
 def _failed(task, rate, seed, status):
-    return _run(task, rate, seed), glue_runs.State(FAILED, {}, 5.0, status)
+    return _run(task, rate, seed), glue_states.State(FAILED, {}, 5.0, status)
 
 
 def _mrpc():

@@ -109,6 +109,36 @@ def test_the_first_request_asks_and_the_second_kills(tmp_path, action, status):
     assert signal.getsignal(signal.SIGTERM) is not stop._handle
 
 
+def test_a_request_without_a_signal_stops_the_others(tmp_path):
+    ready = tmp_path / "ready"
+    queue = deque([_job(tmp_path, "a", _PATIENT.format("sys.exit(0)", str(ready)))])
+    queue += [_job(tmp_path, "b", ""), _job(tmp_path, "c", "")]
+    ends = []
+    with processes.Stop() as stop:
+
+        def done(job, end):
+            ends.append((job.about, end.status, end.stopped))
+            while not (ready.exists() and ready.read_text().endswith("\n")):
+                time.sleep(0.01)
+            if not stop.requests:
+                stop.request()
+
+        processes.run_all(queue, 2, done, stop=stop)
+    assert ends == [("b", 0, False), ("a", 0, True)]
+    assert [job.about for job in queue] == ["c"]
+
+
+def test_a_terminal_that_is_gone_is_no_reason_to_fail(monkeypatch):
+    def broken(*_):
+        raise OSError("Input/output error")
+
+    monkeypatch.setattr(processes.os, "write", broken)
+    with processes.Stop() as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.01)
+        assert stop.requests == 1
+
+
 def test_an_error_of_ours_leaves_no_process_behind(tmp_path):
     ready = tmp_path / "ready"
     queue = deque([_job(tmp_path, "a", _PATIENT.format("sys.exit(0)", str(ready)))])

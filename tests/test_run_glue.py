@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
+import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +18,7 @@ import zipfile
 import pytest
 import tiny_glue
 
+import glue_commands
 import glue_runs
 import run_glue
 
@@ -30,11 +34,22 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def finished(folder, tmp_path_factory):
+    """The folder of a search over all tasks that is done, to be copied."""
+    place = tmp_path_factory.mktemp("finished")
+    command = _Command(
+        _flags(folder, place / "out", "--learning_rates=2e-5", "--jobs=2"), place, {}
+    )
+    assert command.end() == 0, command.log.read_text()
+    return place / "out"
+
+
 @pytest.fixture
 def fake(tmp_path, monkeypatch):
     """Makes runs of fake_classifier. Call it to set its plan; ``started`` tells its new starts."""
     starts = tmp_path / "starts"
-    monkeypatch.setattr(glue_runs, "CLASSIFIER", FAKE)
+    monkeypatch.setattr(glue_commands, "CLASSIFIER", FAKE)
     monkeypatch.setenv("FAKE_STARTS", str(starts))
     monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
 
@@ -69,28 +84,41 @@ def _names(lines):
     return [line.split(" pid=")[0] for line in lines]
 
 
+def _rows(values):
+    """The text of a file in a submission."""
+    return "index\tprediction\n" + "".join(f"{i}\t{v}\n" for i, v in enumerate(values))
+
+
+def _packed(out):
+    with zipfile.ZipFile(out / "submission.zip") as archive:
+        return {name: archive.read(name).decode() for name in archive.namelist()}
+
+
 def test_all_of_glue_to_the_submission(folder, tmp_path, fake, caplog, capsys):
     caplog.set_level("INFO")
     out = tmp_path / "out"
     fake(plan={"mrpc 2e-05 1": [0.75, 0.875], "mrpc 5e-05 1": [0.75, 0.9]})
-    flags = _flags(folder, out, "--learning_rates=5e-5,2e-5")
+    flags = _flags(folder, out, "--learning_rates=5e-5")
+    # In the order of the flags, and a task's prediction after its runs.
+    assert _main(*flags, "--tasks=mrpc", "--learning_rates=5e-5,2e-5") == 0
+    assert _names(fake.started()) == ["mrpc 5e-05 1", "mrpc 2e-05 1", "mrpc predict"]
     assert _main(*flags) == 0
-    tasks = ["cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "qnli", "rte"]
     expected = []
-    for task in tasks:  # in the order of the flags, and a task's prediction after its runs
-        expected += [f"{task} 5e-05 1", f"{task} 2e-05 1", f"{task} predict"]
+    for task in ("cola", "sst-2", "sts-b", "qqp", "mnli", "qnli", "rte"):
+        expected += [f"{task} 5e-05 1", f"{task} predict"]
     assert _names(fake.started()) == expected
-    with zipfile.ZipFile(out / "submission.zip") as archive:
-        files = {name: archive.read(name).decode() for name in archive.namelist()}
-    head = "index\tprediction\n"
+    files = _packed(out)
     assert len(files) == 11
-    assert files["MRPC.tsv"] == head + "0\t1\n1\t1\n2\t1\n3\t1\n4\t1\n"
-    assert files["QQP.tsv"].split("\n")[1] == "10\t1"  # the id of the row
-    assert files["STS-B.tsv"] == head + "".join(f"{i}\t5.000\n" for i in range(5))
-    assert files["MNLI-mm.tsv"].split("\n")[5] == "4\tneutral"
-    assert files["AX.tsv"] == head + "".join(f"{i}\tneutral\n" for i in range(4))
-    assert files["RTE.tsv"].split("\n")[1] == "0\tnot_entailment"
-    assert files["WNLI.tsv"] == head + "".join(f"{i}\t0\n" for i in range(146))
+    # All by seed 1 at 5e-5, so row i gets label i + 6 of those there are, counted round.
+    assert files["MRPC.tsv"] == _rows("01010")
+    assert files["QQP.tsv"].split("\n")[1:3] == ["10\t0", "11\t1"]  # the ids of the rows
+    # 6.25 is beyond the scale, then the numbers begin again with 0.25.
+    assert files["STS-B.tsv"] == _rows(["5.000", "0.250", "1.250", "2.250", "3.250"])
+    three = ["contradiction", "entailment", "neutral"]
+    assert files["MNLI-m.tsv"] == files["MNLI-mm.tsv"] == _rows([*three, *three[:2]])
+    assert files["AX.tsv"] == _rows([*three, three[0]])
+    assert files["RTE.tsv"].split("\n")[1:3] == ["0\tentailment", "1\tnot_entailment"]
+    assert files["WNLI.tsv"] == _rows("0" * 146)
 
     summary = json.loads((out / "summary.json").read_text())
     assert summary["tasks"]["mrpc"]["best"] == {"learning_rate": 5e-5, "seed": 1}
@@ -100,7 +128,7 @@ def test_all_of_glue_to_the_submission(folder, tmp_path, fake, caplog, capsys):
     lines = [record.getMessage() for record in caplog.records]
     assert any(
         re.fullmatch(
-            r"\[5/16\] mrpc lr=5e-5 seed=1: f1 = 0.75, accuracy = 0.9 \(\ds\), about \d+s left",
+            r"\[1/2\] mrpc lr=5e-5 seed=1: f1 = 0.75, accuracy = 0.9 \(\ds\), about \d+s left",
             line,
         )
         for line in lines
@@ -114,22 +142,22 @@ def test_all_of_glue_to_the_submission(folder, tmp_path, fake, caplog, capsys):
     assert before == ((out / "summary.txt").read_text(), (out / "submission.zip").read_bytes())
 
 
-def test_tasks_of_several_commands_share_a_directory(folder, tmp_path, fake, caplog):
+def test_tasks_of_several_commands_share_a_directory(folder, finished, tmp_path, fake, caplog):
     caplog.set_level("INFO")
     common = _flags(folder, tmp_path / "out", "--learning_rates=2e-5")
-    assert _main(*common, "--tasks=rte,wnli") == 0
+    assert _main(*common, "--tasks=rte,wnli", "--max_seq_length=12", "--num_train_epochs=2") == 0
     assert "no submission.zip yet: it needs CoLA.tsv (cola), SST-2.tsv (sst-2)" in caplog.text
     assert not (tmp_path / "out/submission.zip").exists()
     text = (tmp_path / "out/summary.txt").read_text()
     assert "Average of 2 of 9 tasks: 50.0" in text
-    # Another length is another matter for another task.
-    rest = "--tasks=cola,sst-2,mrpc,sts-b,qqp,mnli,qnli"
-    assert _main(*common, rest, "--max_seq_length=12", "--num_train_epochs=2") == 0
-    with zipfile.ZipFile(tmp_path / "out/submission.zip") as archive:
-        # wnli was trained, so its model speaks.
-        assert archive.read("WNLI.tsv").decode() == "index\tprediction\n" + "".join(
-            f"{i}\t1\n" for i in range(5)
-        )
+    # Another length is another matter for another task; and a folder may come from elsewhere.
+    for task in ("cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli"):
+        shutil.copytree(finished / task, tmp_path / "out" / task)
+    fake.started()
+    assert _main(*common, "--tasks=mnli,qnli") == 0
+    assert _names(fake.started()) == ["qnli 2e-05 1", "qnli predict"]
+    # wnli was trained, so its model speaks.
+    assert _packed(tmp_path / "out")["WNLI.tsv"] == _rows("10101")
     summary = json.loads((tmp_path / "out/summary.json").read_text())
     assert summary["glue_score"] == pytest.approx(0.5)
     assert list(summary["tasks"]) == list(glue_runs.TASKS)
@@ -159,7 +187,8 @@ def test_a_failed_run_gives_exit_status_1_after_all_others(folder, tmp_path, fak
     assert _main(*flags) == 1
     shown = capsys.readouterr()
     log = tmp_path / "out/rte/lr2e-5-seed1/log.txt"
-    assert f"run_glue.py: error: failed: rte lr=2e-5 seed=1 ({log})" in shown.err
+    reason = f"failed: rte lr=2e-5 seed=1 ({log}): step 7: not finite; the same command tries"
+    assert shown.err.splitlines()[-1].startswith(f"run_glue.py: error: {reason}")
     assert "failed, exit status 1" in shown.out
     assert _names(fake.started()) == ["rte 2e-05 1", "rte 2e-05 2", "rte predict"]
     assert _main(*flags, "--num_train_epochs=4") == 2
@@ -167,6 +196,34 @@ def test_a_failed_run_gives_exit_status_1_after_all_others(folder, tmp_path, fak
     fake(plan={"rte 2e-05 1": 0.4})
     assert _main(*flags) == 0
     assert _names(fake.started()) == ["rte 2e-05 1"]
+
+
+def test_a_run_that_refuses_the_flags_is_the_last_one(folder, tmp_path, fake, capsys):
+    out = tmp_path / "out"
+    fake(plan={"rte 4e-05 1": "refuse"})
+    flags = _flags(folder, out, "--tasks=rte,wnli", "--learning_rates=5e-5,4e-5,3e-5")
+    assert _main(*flags) == 2
+    assert _names(fake.started()) == ["rte 5e-05 1", "rte 4e-05 1"]
+    log = out / "rte/lr4e-5-seed1/log.txt"
+    said = f"run_glue.py: error: --freeze_layers=99: the model has 1 (see {log})"
+    shown = capsys.readouterr()
+    assert shown.err.splitlines()[-1] == said and not shown.out
+    assert "1 of 3" in (out / "summary.txt").read_text()
+    fake(plan={})  # as after a look at the flags
+    assert _main(*flags) == 0
+    assert _names(fake.started())[0] == "rte 4e-05 1"
+
+
+def test_runs_beside_one_that_refuses_the_flags_are_told_to_stop(folder, tmp_path, fake):
+    fake(plan={"rte 5e-05 1": "wait", "rte 4e-05 1": "refuse"})
+    flags = _flags(folder, tmp_path / "out", "--tasks=rte", "--learning_rates=5e-5,4e-5,3e-5")
+    start = time.monotonic()
+    assert _main(*flags, "--jobs=2") == 2
+    assert time.monotonic() - start < 45  # it would wait for a minute
+    lines = fake.started()
+    assert set(_names(lines)) <= {"rte 5e-05 1", "rte 4e-05 1"} and all(map(_is_gone, lines))
+    states = json.loads((tmp_path / "out/summary.json").read_text())["tasks"]["rte"]["runs"]
+    assert [run["state"] for run in states] == ["unfinished", "failed", "new"]
 
 
 @pytest.mark.parametrize(
@@ -184,6 +241,10 @@ def test_a_failed_run_gives_exit_status_1_after_all_others(folder, tmp_path, fak
         ("--learning_rates=2e-5,0.00002", 2, "2e-5 stands there twice"),
         ("--seeds=1,x", 2, "--seeds: x is not a whole number"),
         ("--seeds=1,01", 2, "--seeds=1,01: 1 stands there twice"),
+        ("--new_head", 2, "--new_head does nothing without --init_checkpoint; add it"),
+        ("--iterations_per_loop=5", 2, "--iterations_per_loop=5 does nothing without --use_tpu"),
+        ("--tpu_name=local", 2, "--tpu_name=local does nothing without --use_tpu"),
+        ("--master=local", 2, "--master=local does nothing without --use_tpu"),
         ("--learning_rate=2e-5", 2, "unknown flag --learning_rate; did you mean learning_rates"),
         ("--max_seq_length=25", 2, "--max_seq_length=25: the model has max_position_embeddings 24"),
         ("--jobs=0", 2, "--jobs=0: expected at least 1"),
@@ -200,6 +261,14 @@ def test_mistakes_show_before_the_first_run(folder, tmp_path, fake, capsys, flag
     assert _main(*flags, flag) == status
     assert message in capsys.readouterr().err
     assert fake.started() == [] and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("flag", ["--num_gpus=1", "--num_cpu_devices=2"])
+def test_flags_of_other_devices_are_refused_beside_a_tpu(folder, tmp_path, fake, capsys, flag):
+    flags = _flags(folder, tmp_path / "out", "--use_tpu", "--tpu_name=local")
+    assert _main(*flags, flag) == 2
+    assert f"{flag} does nothing with --use_tpu; leave it out" in capsys.readouterr().err
+    assert fake.started() == []
 
 
 def test_mistakes_in_data_and_model_show_before_the_first_run(folder, tmp_path, fake, capsys):
@@ -226,8 +295,8 @@ def test_mistakes_in_data_and_model_show_before_the_first_run(folder, tmp_path, 
 
 def test_tensorflow_is_not_needed(folder, tmp_path):
     code = (
-        "import sys, run_glue, glue_runs\n"
-        f"glue_runs.CLASSIFIER = {FAKE!r}\n"
+        "import sys, run_glue, glue_commands\n"
+        f"glue_commands.CLASSIFIER = {FAKE!r}\n"
         "assert run_glue.main(sys.argv) == 0\n"
         "assert 'tensorflow' not in sys.modules\n"
     )
@@ -247,8 +316,8 @@ class _Command:
     """run_glue in a process of its own, with the made-up runs or the real ones."""
 
     def __init__(self, flags, tmp_path, plan=None):
-        replaced = f"glue_runs.CLASSIFIER = {FAKE!r}; " if plan is not None else ""
-        code = f"import sys, glue_runs, run_glue; {replaced}sys.exit(run_glue.main(sys.argv))"
+        replaced = f"glue_commands.CLASSIFIER = {FAKE!r}; " if plan is not None else ""
+        code = f"import sys, glue_commands, run_glue; {replaced}sys.exit(run_glue.main(sys.argv))"
         self.log = tmp_path / "command.log"
         more = {"FAKE_STARTS": str(tmp_path / "starts"), "FAKE_PLAN": json.dumps(plan or {})}
         with open(self.log, "w") as log:
@@ -313,6 +382,102 @@ def test_stopped_or_killed_the_same_command_goes_on(folder, tmp_path, number):
     assert "3 runs, 1 of them finished before" in command.log.read_text()
 
 
+def test_a_submission_has_predictions_of_the_best_runs_alone(
+    folder, finished, tmp_path, fake, caplog
+):
+    caplog.set_level("INFO")
+    out = shutil.copytree(finished, tmp_path / "out")
+    flags = _flags(folder, out, "--learning_rates=2e-5")
+    before = (out / "submission.zip").read_bytes()
+    assert _packed(out)["MRPC.tsv"] == _rows("10101")  # row i: i + 1 + 2
+    # A better seed, and a stop before it has predicted.
+    plan = {"mrpc 2e-05 2": 0.9, "mrpc 2e-05 3": "wait"}
+    command = _Command([*flags, "--tasks=mrpc", "--seeds=1,2,3"], tmp_path, plan)
+    command.wait_for(out / "mrpc/lr2e-5-seed3/waiting")
+    assert command.end(signal.SIGTERM) == 0, command.log.read_text()
+    fake.started()
+    caplog.clear()
+    assert _main(*flags, "--tasks=rte") == 0
+    assert fake.started() == []
+    assert "no submission.zip yet: it needs MRPC.tsv (mrpc); run" in caplog.text
+    assert "mrpc: the predictions are of another run than the best one" in caplog.text
+    assert "submission.zip is left from an earlier command" in caplog.text
+    assert (out / "submission.zip").read_bytes() == before
+    # What that line advises.
+    assert _main(*flags, "--tasks=mrpc") == 0
+    assert _names(fake.started()) == ["mrpc predict"]
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["tasks"]["mrpc"]["best"] == {"learning_rate": 2e-5, "seed": 2}
+    assert _packed(out)["MRPC.tsv"] == _rows("01010")  # row i: i + 2 + 2
+
+
+def test_runs_that_are_deleted_and_made_again_predict_again(folder, tmp_path, fake):
+    flags = _flags(folder, tmp_path / "out", "--tasks=rte", "--learning_rates=2e-5")
+    assert _main(*flags) == 0
+    fake.started()
+    predictions = tmp_path / "out/rte/test/test_results.tsv"
+    now = predictions.read_text()
+    predictions.write_text("0.9\t0.1\n" * 5)  # as the model of those days said
+    shutil.rmtree(tmp_path / "out/rte/lr2e-5-seed1")
+    assert _main(*flags) == 0
+    assert _names(fake.started()) == ["rte 2e-05 1", "rte predict"]
+    assert predictions.read_text() == now
+
+
+def test_wnli_that_is_trained_needs_its_own_predictions(folder, finished, tmp_path, fake, caplog):
+    caplog.set_level("INFO")
+    out = shutil.copytree(finished, tmp_path / "out")
+    flags = _flags(folder, out, "--learning_rates=2e-5")
+    assert _packed(out)["WNLI.tsv"] == _rows("0" * 146)
+    fake(plan={"wnli predict": "fail"})
+    assert _main(*flags, "--tasks=wnli") == 1
+    assert "no submission.zip yet: it needs WNLI.tsv (wnli)" in caplog.text
+    assert _packed(out) == _packed(finished)
+
+
+def test_fewer_seeds_keep_what_the_others_found(folder, tmp_path, fake):
+    out = tmp_path / "out"
+    flags = _flags(folder, out, "--tasks=rte", "--learning_rates=2e-5")
+    fake(plan={"rte 2e-05 2": 0.7, "rte 2e-05 3": "fail"})
+    assert _main(*flags, "--seeds=1,2,3") == 1
+    before = json.loads((out / "summary.json").read_text())
+    fake.started()
+    assert _main(*flags, "--seeds=1") == 0
+    assert fake.started() == []
+    assert json.loads((out / "summary.json").read_text()) == before
+    assert before["tasks"]["rte"]["best"] == {"learning_rate": 2e-5, "seed": 2}
+
+
+def _outcome(out):
+    """All that a search has come to, but for times."""
+    text = (out / "summary.json").read_text()
+    summary = re.sub(r'"(seconds|log)": [^\n]*', "", text)
+    files = sorted(str(path.relative_to(out)) for path in out.rglob("*"))
+    said = {str(path.relative_to(out)): path.read_text() for path in out.rglob("test_results*")}
+    return summary, (out / "submission.zip").read_bytes(), files, said
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_and_begun_again_it_ends_like_an_unbroken_one(
+    folder, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("FAKE_PAUSE", "0.02")
+    plan = {"mrpc 2e-05 2": [0.8, 0.7], "rte 2e-05 1": 0.7, "mnli 2e-05 2": 0.6}
+    more = ("--seeds=1,2", "--learning_rates=2e-5", "--jobs=2")
+    whole = _Command(_flags(folder, tmp_path / "whole", *more), tmp_path, plan)
+    assert whole.end() == 0, whole.log.read_text()
+    moments = random.Random(1)
+    for _ in range(15):
+        command = _Command(_flags(folder, tmp_path / "out", *more), tmp_path, plan)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            assert command.process.wait(moments.uniform(0.5, 4.0)) == 0
+            break
+        command.end(signal.SIGKILL)
+    command = _Command(_flags(folder, tmp_path / "out", *more), tmp_path, plan)
+    assert command.process.wait(300) == 0, command.log.read_text()
+    assert _outcome(tmp_path / "out") == _outcome(tmp_path / "whole")
+
+
 def test_a_second_command_in_the_same_directory_is_refused(
     folder, tmp_path, fake, monkeypatch, capsys
 ):
@@ -345,6 +510,23 @@ def test_a_real_run(folder, tmp_path):
     # run.json of the real script is what this command expects: nothing to do, nothing changed.
     assert _main(*_flags(folder, out, *more)) == 0
     assert (out / "rte/test/log.txt").read_text().count("$ ") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "flag, message",
+    [
+        ("--freeze_layers=99", "--freeze_layers=99: the model has num_hidden_layers 1"),
+        ("--gradient_accumulation_steps=5", "--train_batch_size=32 is not a multiple of 5"),
+    ],
+)
+def test_flags_that_a_real_run_refuses(folder, tmp_path, capsys, flag, message):
+    out = tmp_path / "out"
+    assert _main(*_flags(folder, out, "--tasks=rte,wnli", flag)) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    log = out / "rte/lr5e-5-seed1/log.txt"
+    assert last.startswith(f"run_glue.py: error: {message}") and last.endswith(f"(see {log})")
+    assert list(out.rglob("log.txt")) == [log]
 
 
 @pytest.mark.slow

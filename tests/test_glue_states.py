@@ -1,0 +1,105 @@
+"""How far a run is, by what lies in its folder."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+import errors
+import glue_runs
+import glue_states
+
+
+def _run(tmp_path, task="mnli", rate=2e-5, seed=7):
+    name = f"lr{glue_runs.rate_text(rate)}-seed{seed}"
+    return glue_runs.Run(task, rate, seed, str(tmp_path / task / name))
+
+
+def _write(run, name, text):
+    pathlib.Path(run.directory).mkdir(parents=True, exist_ok=True)
+    (pathlib.Path(run.directory) / name).write_text(text)
+
+
+def test_a_run_from_new_to_finished(tmp_path):
+    run = _run(tmp_path)
+    assert glue_states.state(run) == glue_states.State("new", {})
+    _write(run, "log.txt", "$ python\n")
+    glue_states.note_start(run.directory)
+    assert glue_states.state(run) == glue_states.State("unfinished", {})
+    glue_states.note_end(run.directory, None, 10.04)  # told to stop after ten seconds
+    _write(run, "eval_results.txt", "eval_accuracy = 0.84\neval_loss = 0.5\n")
+    assert glue_states.state(run) == glue_states.State("unfinished", {}, 10.0)
+    _write(run, "eval_results-mnli-mm.txt", "eval_accuracy = 0.83\nglobal_step = 3\n")
+    glue_states.note_end(run.directory, 0, 20)
+    results = {"accuracy": 0.84, "mm_accuracy": 0.83}
+    assert glue_states.state(run) == glue_states.State("finished", results, 30.0)
+    assert glue_states.results(run) == results
+
+
+def test_a_run_that_was_killed_after_its_last_word_is_finished(tmp_path):
+    run = _run(tmp_path, "mrpc")
+    _write(run, "eval_results.txt", "eval_accuracy = 0.84\neval_f1 = 0.5\n")
+    # The deciding metric comes first, whatever the order of the file.
+    assert list(glue_states.state(run).results.items()) == [("f1", 0.5), ("accuracy", 0.84)]
+
+
+@pytest.mark.parametrize("status", [1, -9])
+def test_a_failed_run_stays_one_whatever_it_left(tmp_path, status):
+    run = _run(tmp_path, "rte")
+    _write(run, "eval_results.txt", "eval_accuracy = 0.84\n")
+    glue_states.note_end(run.directory, status, 3)
+    assert glue_states.state(run) == glue_states.State("failed", {}, 3.0, status)
+    glue_states.note_start(run.directory)  # begun again
+    assert glue_states.state(run).kind == "finished"
+
+
+def test_a_run_that_ends_well_without_results_has_failed(tmp_path):
+    run = _run(tmp_path, "rte")
+    _write(run, "log.txt", "")
+    glue_states.note_end(run.directory, 0, 3)
+    assert glue_states.state(run) == glue_states.State("failed", {}, 3.0, 0)
+
+
+def test_a_model_is_another_one_after_each_start_and_with_other_results(tmp_path):
+    run = _run(tmp_path, "rte")
+    _write(run, "eval_results.txt", "eval_accuracy = 0.84\n")
+    unknown = glue_states.model(run)
+    glue_states.note_start(run.directory)
+    first = glue_states.model(run)
+    glue_states.note_end(run.directory, 0, 3)
+    assert glue_states.model(run) == first != unknown
+    glue_states.note_start(run.directory)
+    second = glue_states.model(run)
+    assert second != first and second["results"] == first["results"]
+    _write(run, "eval_results.txt", "eval_accuracy = 0.85\n")  # made by hand, past this command
+    assert glue_states.model(run) != second
+    other = _run(tmp_path, "rte", seed=8)
+    assert glue_states.model(other)["name"] == "lr=2e-5 seed=8"
+
+
+def test_what_predicted_is_noted(tmp_path):
+    run = _run(tmp_path, "rte")
+    _write(run, "eval_results.txt", "eval_accuracy = 0.1234567\n")
+    glue_states.note_start(run.directory)
+    (tmp_path / "test").mkdir()
+    assert glue_states.predicted_with(str(tmp_path / "test")) == {}
+    glue_states.note_start(str(tmp_path / "test"), model=glue_states.model(run))
+    glue_states.note_end(str(tmp_path / "test"), 0, 1.0)
+    assert glue_states.predicted_with(str(tmp_path / "test")) == glue_states.model(run)
+
+
+@pytest.mark.parametrize(
+    "name, text, message",
+    [
+        ("outcome.json", "{", "outcome.json: damaged, expected JSON"),
+        ("outcome.json", "[]", "outcome.json: damaged, expected a JSON object"),
+        ("eval_results.txt", "eval_accuracy\n", "eval_results.txt: damaged, expected lines"),
+        ("eval_results.txt", "eval_f1 = 0.5\n", "no eval_accuracy; delete .* to run it again"),
+    ],
+)
+def test_damaged_files(tmp_path, name, text, message):
+    run = _run(tmp_path, "rte")
+    _write(run, name, text)
+    with pytest.raises(errors.UserError, match=message):
+        glue_states.state(run)
