@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import sys
 
 import tensorflow as tf
 
@@ -46,6 +48,7 @@ def create_strategy(flags: options.DeviceOptions) -> tf.distribute.Strategy:
 
 def _cpu(count: int) -> tf.distribute.Strategy:
     tf.config.set_visible_devices([], "GPU")
+    _keep_freed_memory()
     # Rewriting the graph of a step takes 1.4 s at the start, and makes no step faster on a CPU.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     if count == 1:
@@ -54,6 +57,22 @@ def _cpu(count: int) -> tf.distribute.Strategy:
     part = tf.config.LogicalDeviceConfiguration()
     tf.config.set_logical_device_configuration(cpu, [part] * count)
     return tf.distribute.MirroredStrategy([f"CPU:{index}" for index in range(count)])
+
+
+def _keep_freed_memory() -> None:
+    """Makes the C library keep the memory of freed tensors for the next ones.
+
+    By default the threads that run a step give the pages of its large tensors back to the kernel,
+    which hands out zeroed ones again: 11,000 page faults, a tenth of the processor time, in a
+    prediction of 1,700 tokens.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if not mallopt:  # another C library than glibc
+        return
+    trim_threshold, top_pad, mmap_threshold = -1, -2, -3  # as malloc.h numbers them
+    mallopt(trim_threshold, 2**31 - 1)  # bytes at the end of the heap that may lie idle
+    mallopt(top_pad, 2**28)  # reserved, not used, whenever the heap grows
+    mallopt(mmap_threshold, 2**25)  # larger ones have pages of their own; the most it takes
 
 
 def _tpu(flags: options.DeviceOptions) -> tf.distribute.Strategy:

@@ -53,10 +53,7 @@ def write_rows(task: str, data_dir: str, path: str, count: int) -> None:
 
 
 def ours(path: str, training: str) -> None:
-    import command_line
-
-    command_line._prepare()
-    command_line.import_tensorflow()
+    strategy = sides.our_devices()
     import numpy as np
     import tensorflow as tf
 
@@ -83,7 +80,6 @@ def ours(path: str, training: str) -> None:
     batches = batching.FeatureBatches(
         {**tokens, "label_ids": data["labels"]}, batch_size=BATCH, seed=seed
     )
-    strategy = tf.distribute.get_strategy()
     dataset = batches.dataset(tf.distribute.InputContext())
     iterator = iter(dataset if training == "train" else dataset.repeat())
     if training == "train":

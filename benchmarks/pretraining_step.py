@@ -49,10 +49,7 @@ def write_batches(patterns: str, path: str, count: int) -> None:
 
 
 def ours(path: str) -> None:
-    import command_line
-
-    command_line._prepare()
-    command_line.import_tensorflow()
+    sides.our_devices()
     import numpy as np
     import tensorflow as tf
 

@@ -111,6 +111,18 @@ def encoder_work(tokens: float, squares: float, pooled: bool = False) -> float:
     return (CONFIG["num_hidden_layers"] - 1) * layer + 2 * tokens * 2 * hidden**2
 
 
+def our_devices() -> Any:
+    """Imports TensorFlow and makes the strategy as the scripts do; comes before all else."""
+    import command_line
+
+    command_line._prepare()
+    command_line.import_tensorflow()
+    import devices
+    import options
+
+    return devices.create_strategy(options.DeviceOptions())
+
+
 def our_training(task: Any, variables: Mapping[str, Any]) -> Any:
     """A steps.TrainStep on one device, as both benchmarks of training use it."""
     import tensorflow as tf
