@@ -16,7 +16,14 @@ import errors
 import evaluation
 import options
 import training
-from tasks import null_threshold, question_answering, squad_answers, squad_data, squad_logits
+from tasks import (
+    null_threshold,
+    question_answering,
+    squad_answers,
+    squad_data,
+    squad_logits,
+    squad_results,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -150,7 +157,7 @@ class Answering:
             checkpoint_files.write_text(f"{stem}.json", text)
 
     def _write(self, answers: squad_answers.Answers) -> None:
-        squad_answers.write(
+        squad_results.write(
             self._run.output_dir,
             answers,
             offsets=self._task.nbest_offsets,

@@ -226,10 +226,10 @@ def _read(
     task: options.SquadOptions, tuning: options.FineTuningOptions, run: options.RunOptions
 ) -> squad_data.SquadData:
     """Reads all sets that the run needs, so that every mistake in them shows first."""
-    from tasks import squad_answers, squad_data
+    from tasks import squad_data, squad_results
 
     if task.do_predict:
-        squad_answers.check_places(run.output_dir, task.version_2_with_negative)
+        squad_results.check_places(run.output_dir, task.version_2_with_negative)
     data = squad_data.SquadData(task)
     is_tuned = bool(task.dev_file) and task.null_score_diff_threshold == "auto"
     watches_predict = bool(run.eval_steps) and not task.dev_file

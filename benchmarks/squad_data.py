@@ -30,6 +30,7 @@ from tasks import (  # noqa: E402
     squad_examples,
     squad_features,
     squad_logits,
+    squad_results,
     squad_windows,
 )
 
@@ -61,8 +62,8 @@ def measure(arguments: argparse.Namespace, workers: int, padded: bool, version_2
     answers = squad_answers.answer(examples, features, logits, tokenizer, options)
     chosen = time.perf_counter()
     with tempfile.TemporaryFile("w") as file:
-        file.write(squad_answers.map_json(answers.predictions))
-        file.write(squad_answers.nbest_json(answers.nbest, offsets=False))
+        file.write(squad_results.map_json(answers.predictions))
+        file.write(squad_results.nbest_json(answers.nbest, offsets=False))
     written = time.perf_counter()
     megabytes = sum(
         resource.getrusage(who).ru_maxrss / 1024 * (1 if who == resource.RUSAGE_SELF else workers)
