@@ -116,8 +116,7 @@ def _check_limit(data: options.PretrainingDataOptions) -> None:
 
 
 def _no_text(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - 5} more files" if len(paths) > 5 else ""
-    return f"no usable text in {', '.join(paths[:5])}{more}; expected one sentence a line"
+    return f"no usable text in {errors.some(paths)}; expected one sentence a line"
 
 
 def _check_counts(

@@ -87,7 +87,7 @@ def ids_signatures(
         names = ("input_ids", "input_mask", "segment_ids")
         specs = [tf.TensorSpec([None, None], dtype, name) for name in names]
 
-        @tf.function(input_signature=specs)
+        @tf.function(input_signature=specs, autograph=False)
         def serve(input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor) -> Outputs:
             # Said here, because a GPU would read zeros for positions that there are not.
             fits = tf.debugging.assert_less_equal(

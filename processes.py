@@ -20,6 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple
 
+import workers
+
 _PAUSE = 0.05  # seconds from look to look at the processes
 _SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
@@ -60,8 +62,7 @@ def share_of_threads(jobs: int) -> dict[str, str]:
     """
     if jobs == 1 or "TF_NUM_INTRAOP_THREADS" in os.environ:
         return {}
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    return {"TF_NUM_INTRAOP_THREADS": str(max(1, cores // jobs))}
+    return {"TF_NUM_INTRAOP_THREADS": str(max(1, workers.available_cores() // jobs))}
 
 
 def run_all(

@@ -360,9 +360,7 @@ def _export(trainer: training.Trainer, vocab_file: str, directory: str) -> None:
 
     task = cast("question_answering.QuestionAnswering", trainer.task)
     longest = task.model.bert.config.max_position_embeddings
-    # AutoGraph takes a call of a tf.Module for one of its class.
-    logits = tf.autograph.experimental.do_not_convert(task.logits)
-    signatures = export.ids_signatures(logits, longest)
+    signatures = export.ids_signatures(task.logits, longest)
     plain = signatures["serving_default"]
     specs = [
         tf.TensorSpec([None], tf.int32, "unique_ids"),
@@ -372,7 +370,7 @@ def _export(trainer: training.Trainer, vocab_file: str, directory: str) -> None:
         ),
     ]
 
-    @tf.function(input_signature=specs)
+    @tf.function(input_signature=specs, autograph=False)
     def with_unique_ids(
         unique_ids: tf.Tensor, input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
     ) -> dict[str, tf.Tensor]:

@@ -13,7 +13,7 @@ SOURCES = sorted([*ROOT.glob("*.py"), *ROOT.glob("tasks/*.py")])
 # A module imports only from rows above its own, or from its own row what stands before it.
 ROWS = (
     ("errors",),
-    ("options", "processes", "workers", "inputs", "outputs", "masking", "records", "ragged"),
+    ("options", "workers", "processes", "inputs", "outputs", "masking", "records", "ragged"),
     ("command_line", "tokenization", "safetensors_weights", "weight_matching"),
     ("checkpoint_files", "checkpoints", "modeling", "optimization", "devices"),
     ("batching", "record_batches"),

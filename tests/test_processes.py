@@ -159,8 +159,7 @@ def test_an_error_of_ours_leaves_no_process_behind(tmp_path):
 
 def test_the_share_of_threads(monkeypatch):
     monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
-    monkeypatch.setattr(processes.os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
-    monkeypatch.setattr(processes.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(processes.workers, "available_cores", lambda: 8)
     assert processes.share_of_threads(1) == {}
     assert processes.share_of_threads(3) == {"TF_NUM_INTRAOP_THREADS": "2"}
     assert processes.share_of_threads(20) == {"TF_NUM_INTRAOP_THREADS": "1"}
