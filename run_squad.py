@@ -12,6 +12,7 @@ eval_results.txt and eval_results.json.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import os
 import sys
@@ -81,17 +82,18 @@ def squad(
         )
         parts = optimizer.gradient_accumulation_steps
         trainer.prepare_training(schedule, tuning.train_batch_size, parts)
+    elif len(members) > 1:
+        trainer.use(members[0], "--init_checkpoint")
     else:
-        trainer.use(members[0] if len(members) > 1 else evaluation.chosen(run)[-1])
+        trainer.use(evaluation.chosen(run)[-1])
     answers = answering.Answering(trainer, data, task, run, members)
-
-    def describe() -> None:
-        groups = [task, text, model, tuning, optimizer, run, device]
-        described = devices.describe(strategy)
-        results_files.write_run_description(
-            run.output_dir, described, groups, config.to_json_string()
-        )
-
+    describe = functools.partial(
+        results_files.write_run_description,
+        run.output_dir,
+        devices.describe(strategy),
+        [task, text, model, tuning, optimizer, run, device],
+        config.to_json_string(),
+    )
     # What lies there belongs to the checkpoints there.
     if not tuning.do_train and trainer.is_chief and not checkpoints.latest(run.output_dir):
         describe()
