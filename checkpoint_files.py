@@ -265,9 +265,11 @@ def write_bytes(path: str, data: bytes) -> None:
             file.write(data)
         sync(temporary)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.remove(temporary)
+        if isinstance(error, OSError) and error.errno:  # a full disk does not say which file
+            raise OSError(error.errno, error.strerror, path) from None
         raise
 
 

@@ -459,15 +459,17 @@ def _log_variables(variables: Mapping[str, tf.Variable], loaded: set[str]) -> No
 def _log_report(report: Report, source: str) -> None:
     missing = errors.some(report.missing)
     # Slots are in every checkpoint of a training run; their names would hide the others.
-    ignored = errors.some(weight_matching.weights_only(report.ignored))
+    ignored = weight_matching.weights_only(report.ignored)
+    others = len(report.ignored) - len(ignored)
     _log.info(
-        "%s: loaded %d, missing (random) %d%s, ignored %d%s",
+        "%s: loaded %d, missing (random) %d%s, ignored %d%s%s",
         source,
         len(report.loaded),
         len(report.missing),
         f" ({missing})" if missing else "",
-        len(report.ignored),
-        f" ({ignored})" if ignored else "",
+        len(ignored),
+        f" ({errors.some(ignored)})" if ignored else "",
+        f" and {others} of the optimizer" if others else "",
     )
 
 

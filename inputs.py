@@ -56,7 +56,9 @@ def _matches(flag: str, item: str) -> list[str]:
     if _is_file(item):
         return [item]
     if _files(item).isdir(item):
-        raise errors.UserError(f"--{flag}: {item} is a directory; give files, such as {item}/*.txt")
+        raise errors.UserError(
+            f"--{flag}: {item} is a directory; give the files in it, such as {item}/*"
+        )
     return sorted(filter(_is_file, _files(item).glob(item)))
 
 

@@ -231,6 +231,7 @@ class ClassifierOptions:
     )
     do_eval: bool = _flag(False, "Evaluate on the dev set.")
     do_predict: bool = _flag(False, "Predict the test set; writes test_results.tsv.")
+    log_examples: int = _flag(5, "Examples of each set to log in full.", minimum=0)
     do_export: bool = _flag(False, "Write a SavedModel to <output_dir>/export.")
     eval_batch_size: int = _flag(8, "Examples in an evaluation batch.", minimum=1)
     predict_batch_size: int = _flag(8, "Examples in a prediction batch.", minimum=1)
@@ -331,6 +332,7 @@ class SquadOptions:
         True, "Write other characters as \\uXXXX to the JSON files; false: as they are, in UTF-8."
     )
     verbose_logging: bool = _flag(False, "Log answers that stand for whole words.")
+    log_examples: int = _flag(20, "Questions of each set to log in full.", minimum=0)
     num_workers: int = _flag(
         0, "Processes that make windows; 0 takes one a core for long texts.", minimum=0
     )
@@ -367,8 +369,10 @@ class ConvertOptions:
     def __post_init__(self) -> None:
         if (self.input_format == "triviaqa") != bool(self.evidence_dir):
             raise errors.FlagError(
-                f"--evidence_dir={self.evidence_dir} with --input_format={self.input_format}: "
-                "triviaqa needs the folder of its documents, mrqa has none"
+                f"--evidence_dir={self.evidence_dir} does nothing with --input_format=mrqa"
+                if self.evidence_dir
+                else "--evidence_dir is missing; --input_format=triviaqa needs the folder of its "
+                "documents"
             )
         if self.input_format == "mrqa" and self.max_tokens != ConvertOptions.max_tokens:
             raise errors.FlagError(

@@ -12,6 +12,9 @@ import checkpoints
 import errors
 import options
 
+# The flag of a kind of outputs, by their first word.
+_KINDS = {"multi-label": "--multi_label, ", "regression": "--regression, "}
+
 
 @dataclasses.dataclass(frozen=True)
 class Head:
@@ -40,9 +43,10 @@ class Head:
         outputs = state.get("kind") or beside or self.outputs
         if outputs != self.outputs:
             where = f" ({path})" if beside else ""
+            flag = _KINDS.get(outputs.split(" ")[0], "")
             return (
-                f"was trained with {_short(outputs)}, not {_short(self.outputs)}; give the task "
-                f"and the labels{where} it was trained with"
+                f"was trained with {_short(outputs)}, not {_short(self.outputs)}; give {flag}the "
+                f"task and the labels{where} it was trained with"
             )
         size = checkpoint.shapes[self.weights][0]
         if size != self.size:

@@ -172,6 +172,9 @@ class Trainer:
         elif self._init_checkpoint:
             wanted = _without(self.variables, self._fresh)
             checkpoints.restore(wanted, checkpoints.resolve(self._init_checkpoint))
+            fresh = [name for name in self.variables if name not in wanted]
+            if fresh:
+                _log.info("random, whatever the checkpoint holds: %s", errors.some(fresh))
             self._variables_listed = True
         else:
             _log.info("no --init_checkpoint: all weights are random")

@@ -124,6 +124,7 @@ class ClassifierData:
                 self.tokenizer,
                 self.kind,
                 labelled=part not in self.tests,
+                shown=self._task.log_examples,
             )
             self._features[part] = found._asdict()
         return batching.FeatureBatches(

@@ -16,7 +16,7 @@ from tasks import examples as task_examples
 
 _log = logging.getLogger(__name__)
 
-_SHOWN_EXAMPLES = 5
+SHOWN_EXAMPLES = 5
 _PROGRESS_ROWS = 10_000
 
 
@@ -43,6 +43,7 @@ def encode(
     kind: str = task_examples.CLASSIFICATION,
     *,
     labelled: bool = True,
+    shown: int = SHOWN_EXAMPLES,
 ) -> Features:
     """Makes the features of a set, in its order.
 
@@ -55,6 +56,7 @@ def encode(
       kind: "classification", "regression" or "multi_label".
       labelled: False: labels are not looked at, and all are 0. Right for prediction: processors
         may put anything there for want of a label.
+      shown: number of examples to log in full.
 
     Raises:
       errors.UserError: an example has no text or no label, or one that is not one of ``labels``,
@@ -74,8 +76,10 @@ def encode(
         ids.fromlist(row)
         lengths[index] = boundary, len(row) - boundary
         were_cut += was_cut
-        if index < _SHOWN_EXAMPLES:
-            _show(example, row, boundary, max_seq_length, tokenizer, label_ids[index])
+        if index < shown:
+            _show(example, row, boundary, max_seq_length, tokenizer)
+            if labelled:
+                _log.info("label: %s (id = %s)", example.label, label_ids[index])
     if were_cut:
         _log.warning(
             "%d of %d examples were cut to --max_seq_length=%d", were_cut, len(examples),
@@ -215,7 +219,6 @@ def _show(
     boundary: int,
     max_seq_length: int,
     tokenizer: tokenization.FullTokenizer,
-    label_id: np.ndarray,
 ) -> None:
     """Logs one example as the model will see it; ``boundary``: length of segment 0."""
     rows = _padded(ids, boundary, max_seq_length)
@@ -224,7 +227,6 @@ def _show(
     _log.info("tokens: %s", " ".join(tokenizer.convert_ids_to_tokens(ids)))
     for name, row in zip(("input_ids", "input_mask", "segment_ids"), rows, strict=True):
         _log.info("%s: %s", name, " ".join(map(str, row)))
-    _log.info("label: %s (id = %s)", example.label, label_id)
 
 
 def _padded(
@@ -263,6 +265,7 @@ def convert_single_example(
     ids, boundary, _ = _row(example, max_seq_length, tokenizer)
     find = _zeros if example.label is None else _label_ids
     label_id = find([example], label_list, task_examples.CLASSIFICATION)[0]
-    if ex_index < _SHOWN_EXAMPLES:
-        _show(example, ids, boundary, max_seq_length, tokenizer, label_id)
+    if ex_index < SHOWN_EXAMPLES:
+        _show(example, ids, boundary, max_seq_length, tokenizer)
+        _log.info("label: %s (id = %s)", example.label, label_id)
     return task_examples.InputFeatures(*_padded(ids, boundary, max_seq_length), int(label_id))

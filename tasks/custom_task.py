@@ -103,7 +103,7 @@ class CustomProcessor(table_processor.TableProcessor):
             if self.spec.train is None:
                 raise errors.FlagError(
                     "--labels is missing; only a --train_file, or a labels.txt beside the "
-                    "checkpoint, can replace it"
+                    "checkpoint, can replace it; a model of numbers needs --regression instead"
                 )
             self._found = self._find_labels(self.spec.train)
         return list(self.spec.labels or self._found)

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_SHOWN_EXAMPLES = 20
-
 
 class SquadData:
     """The sets "train", "dev" and "predict", each from the file that the flag of its name gives.
@@ -118,7 +116,7 @@ class SquadData:
         features = squad_features.build(
             examples, self.tokenizer, self._sizes, self._task.num_workers
         )
-        for row in np.flatnonzero(features.example_index < _SHOWN_EXAMPLES):
+        for row in np.flatnonzero(features.example_index < self._task.log_examples):
             for line in self._shown(features, int(row), part == "train"):
                 _log.info("%s", line)
         if part != "train":

@@ -262,6 +262,8 @@ def _quoting_trouble(reason: str, quote: str) -> str:
         )
     if "end of data" in reason:
         reason = f"a quote ({quote}) is opened in this row and not closed"
+    if "new-line character" in reason:
+        reason = "a line ends in a carriage return alone"
     return f"{reason}; a quote inside a quoted cell is written twice"
 
 

@@ -1,5 +1,6 @@
 """The files of one checkpoint; reading damaged ones is tested with the directories of them."""
 
+import errno
 import os
 
 import numpy as np
@@ -67,6 +68,10 @@ def test_a_text_appears_whole_or_not_at_all(tmp_path, monkeypatch):
         checkpoint_files.os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk"))
     )
     with pytest.raises(OSError, match="disk"):
+        checkpoint_files.write_text(str(path), "new")
+    full = OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(checkpoint_files.os, "fsync", lambda _: (_ for _ in ()).throw(full))
+    with pytest.raises(OSError, match=f"No space left on device: '{path}'"):
         checkpoint_files.write_text(str(path), "new")
     assert path.read_bytes() == b"\xc3\xa9\n" and list(tmp_path.iterdir()) == [path]
 

@@ -45,7 +45,7 @@ def test_triviaqa(tmp_path, capsys):
     assert len(_questions(output)) == 2
     capsys.readouterr()
     for more, status, message in (
-        ([f"--output_file={output}"], 2, "--evidence_dir= with --input_format=triviaqa"),
+        ([f"--output_file={output}"], 2, "--evidence_dir is missing; --input_format=triviaqa"),
         ([evidence, f"--output_file={source}"], 2, "is also read; give another name"),
         ([f"--evidence_dir={tmp_path}", f"--output_file={output}"], 1, "none of its 3 documents"),
         ([f"--evidence_dir={tmp_path}/no", f"--output_file={output}"], 1, "/no is no directory"),
@@ -83,7 +83,7 @@ def test_mrqa(tmp_path, capsys):
     assert [text for _, _, text in _questions(output, "all")] == ["b", "b c"]
     capsys.readouterr()
     for more, status, message in (
-        (["--evidence_dir=x"], 2, "mrqa has none"),
+        (["--evidence_dir=x"], 2, "--evidence_dir=x does nothing with --input_format=mrqa"),
         (["--max_tokens=300"], 2, "--max_tokens=300 does nothing with --input_format=mrqa"),
         (["--input_format=csv"], 2, "--input_format=csv: expected one of triviaqa, mrqa"),
         ([f"--input_file={tmp_path}/no"], 1, "--input_file: no file matches"),

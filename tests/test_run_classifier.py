@@ -238,6 +238,10 @@ def test_prediction_with_the_trained_model_and_a_fresh_directory(folder, trained
     np.testing.assert_allclose(rows.sum(1), 1, atol=1e-6)
     np.testing.assert_array_equal(rows.argmax(1), [i % 2 for i in range(3, 12)])
     assert "no trained model" in caplog.text
+    assert "guid: test-1" in caplog.text and "label:" not in caplog.text  # of test rows: none
+    caplog.clear()
+    assert _main(*flags, "--log_examples=0") == 0
+    assert "guid:" not in caplog.text
     # In the directory of the model itself the same comes out, and --init_checkpoint is not used.
     copy = tmp_path / "copy"
     shutil.copytree(trained.output, copy)

@@ -195,6 +195,12 @@ def test_names_in_the_checkpoint_are_those_of_the_original(first, folder):
     assert np.abs(values[key] - before[key]).max() > 1e-6
 
 
+def test_examples_are_logged_as_many_as_asked_for(folder, flat, tmp_path):
+    more = [folder / "dev.json", "--log_examples=2"]
+    log = _logged(*_predict(folder, tmp_path, flat, *more))
+    assert log.count("*** Example ***") == 2
+
+
 def test_twenty_examples_of_each_set_are_logged(first, folder):
     assert first.log.count("*** Example ***") == 20 + 13
     order = list(range(40))
