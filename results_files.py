@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import platform
 import time
@@ -13,6 +14,16 @@ import numpy as np
 import tensorflow as tf
 
 import checkpoint_files
+
+_log = logging.getLogger(__name__)
+
+_OF_TRAINING = {
+    "answer_policy", "bert_config_file", "data_dir", "do_lower_case", "doc_stride", "freeze_layers",
+    "input_file", "label_column", "learning_rate", "max_predictions_per_seq", "max_query_length",
+    "max_seq_length", "num_train_epochs", "num_train_steps", "num_warmup_steps", "random_seed",
+    "strip_accents", "text_a_column", "text_b_column", "train_batch_size", "train_file",
+    "version_2_with_negative", "vocab_file", "warmup_proportion", "whole_answer_windows_only",
+}  # fmt: skip
 
 
 def one_line(results: Mapping[str, float]) -> str:
@@ -39,6 +50,9 @@ def write_run_description(
 ) -> None:
     """Writes what the newest run was, and the config that belongs to the checkpoints.
 
+    Flags that change what is trained are compared with those of the run before, which this one goes
+    on from; a warning names the ones that differ.
+
     Args:
       directory: made where it is missing; gets run.json and bert_config.json.
       devices: their names.
@@ -46,6 +60,12 @@ def write_run_description(
       config: text of the second file.
     """
     flags = {key: value for group in groups for key, value in vars(group).items()}
+    path = os.path.join(directory, "run.json")
+    before = _flags(path)
+    if before.get("do_train"):
+        for name in sorted(_OF_TRAINING & flags.keys() & before.keys()):
+            if flags[name] != before[name]:
+                _log.warning("going on with --%s=%s; it was %s", name, flags[name], before[name])
     description = {
         "flags": flags,
         "python": platform.python_version(),
@@ -56,5 +76,17 @@ def write_run_description(
     }
     tf.io.gfile.makedirs(directory)
     text = json.dumps(description, indent=2, sort_keys=True) + "\n"
-    checkpoint_files.write_text(os.path.join(directory, "run.json"), text)
+    checkpoint_files.write_text(path, text)
     checkpoint_files.write_text(os.path.join(directory, "bert_config.json"), config)
+
+
+def _flags(path: str) -> dict[str, Any]:
+    """The flags in a run.json; none where it is missing or damaged."""
+    if not tf.io.gfile.exists(path):
+        return {}
+    try:
+        with tf.io.gfile.GFile(path) as file:
+            flags = json.loads(file.read())["flags"]
+    except (KeyError, TypeError, ValueError):
+        return {}
+    return flags if isinstance(flags, dict) else {}

@@ -420,7 +420,7 @@ def _sizes(layers, hidden, heads, vocab=30522):
     "layers, hidden, vocab, encoder, with_heads",
     [
         (12, 768, 30522, 109_482_240, 110_106_428),
-        (24, 1024, 30522, 335_141_888, 336_226_108),
+        pytest.param(24, 1024, 30522, 335_141_888, 336_226_108, marks=pytest.mark.slow),
         (12, 768, 28996, 108_310_272, 108_932_934),
         pytest.param(24, 1024, 28996, 333_579_264, 334_661_958, marks=pytest.mark.slow),
     ],

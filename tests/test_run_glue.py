@@ -94,6 +94,7 @@ def _packed(out):
         return {name: archive.read(name).decode() for name in archive.namelist()}
 
 
+@pytest.mark.slow
 def test_all_of_glue_to_the_submission(folder, tmp_path, fake, caplog, capsys):
     caplog.set_level("INFO")
     out = tmp_path / "out"
@@ -142,6 +143,7 @@ def test_all_of_glue_to_the_submission(folder, tmp_path, fake, caplog, capsys):
     assert before == ((out / "summary.txt").read_text(), (out / "submission.zip").read_bytes())
 
 
+@pytest.mark.slow
 def test_tasks_of_several_commands_share_a_directory(folder, finished, tmp_path, fake, caplog):
     caplog.set_level("INFO")
     common = _flags(folder, tmp_path / "out", "--learning_rates=2e-5")
@@ -356,7 +358,11 @@ def _is_gone(line, seconds=10.0):
     return False
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGTERM, signal.SIGINT)]
+    + [signal.SIGKILL],
+)
 def test_stopped_or_killed_the_same_command_goes_on(folder, tmp_path, number):
     out = tmp_path / "out"
     flags = _flags(folder, out, "--tasks=rte", "--seeds=1,2,3", "--learning_rates=2e-5", "--jobs=2")

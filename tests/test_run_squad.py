@@ -377,6 +377,7 @@ def test_a_longer_training(folder, first, tmp_path):
     assert checkpoints.latest(str(tmp_path / "run")).endswith("model.ckpt-10")
 
 
+@pytest.mark.slow
 def test_two_devices_predict_as_one(folder, learned, script, tmp_path):
     flags = ["--version_2_with_negative", "--predict_batch_size=5"]
     ways = [

@@ -175,6 +175,7 @@ def test_a_signal_inside_a_log_line_is_not_lost(data, tmp_path):
     assert checkpoints.latest(str(tmp_path)) == str(tmp_path / "model.ckpt-3")
 
 
+@pytest.mark.slow
 def test_accumulated_parts_equal_the_whole_batch(data, tmp_path):
     for parts in (1, 2, 4):
         trainer = _trainer(tmp_path / str(parts), config=STILL)
@@ -419,6 +420,7 @@ def test_evaluation_is_traced_once(data, tmp_path):
     assert trainer._evaluate_batch.experimental_get_tracing_count() == 1
 
 
+@pytest.mark.slow
 def test_figures_after_the_checkpoint_are_dropped_when_a_run_goes_on(data, tmp_path):
     _train(_trainer(tmp_path), _batches(data), _schedule(3))
     with open(tmp_path / "metrics.jsonl", "a") as file:  # as a run killed after step 5 leaves it
