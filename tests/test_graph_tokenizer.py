@@ -73,6 +73,7 @@ def test_pieces_by_hand(make):
     assert run(tokenizer, []) == []
 
 
+@pytest.mark.slow
 def test_the_longest_word(make):
     tokenizer = make(["a", "##a"])
     texts = ["a" * 200, "a" * 201, "a" * 5000, "á" * 200]

@@ -441,6 +441,7 @@ def without_dropout(monkeypatch):
     return lambda folder: f"--bert_config_file={folder / 'still.json'}"
 
 
+@pytest.mark.slow
 def test_accumulated_parts_and_padding_equal_the_whole_batch(folder, tmp_path, without_dropout):
     ways = {
         "whole": "--gradient_accumulation_steps=1",

@@ -111,6 +111,7 @@ def test_a_warmup_as_long_as_the_run_is_warned_about(folder, tmp_path, caplog, w
     assert (said in caplog.text) is warns
 
 
+@pytest.mark.slow
 def test_evaluation_of_an_initial_checkpoint_in_a_fresh_directory(folder, tmp_path, caplog):
     assert _main(*_flags(folder, tmp_path / "one", "--do_train", "--num_train_steps=3")) == 0
     init = tmp_path / "one/model.ckpt-3.index"

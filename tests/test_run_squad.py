@@ -335,6 +335,7 @@ def test_all_checkpoints(learned, folder, tmp_path):
     assert _predictions(tmp_path / "run") == _predictions(learned.output)
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_to_the_same_weights(folder, tmp_path, monkeypatch):
     flags = ["--do_train", f"--train_file={folder / 'train.json'}", "--learning_rate=1e-2"]
     whole = ["--num_train_epochs=2", "--save_checkpoints_steps=4"]

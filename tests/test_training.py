@@ -394,6 +394,7 @@ def test_what_can_be_evaluated(data, tmp_path):
         assert found == pytest.approx({**wanted, "global_step": step}, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_several_steps_in_one_call_equal_single_ones(data, tmp_path):
     for calls in (1, 3):
         trainer = _trainer(tmp_path / str(calls), save_checkpoints_steps=4, log_steps=100)
