@@ -70,7 +70,9 @@ def classify(
     evaluation.check(run, tuning.do_train)
     fine_tuning.warn_of_unused(tuning, run)
     if task.do_export:
-        _check_export(run.output_dir)
+        import export
+
+        export.check_place(os.path.join(run.output_dir, "export"))
     device = options.resolve_device(device)
     evaluated = "" if tuning.do_train else run.named_checkpoint
     config = fine_tuning.read_config(model, run.output_dir, task.max_seq_length, evaluated)
@@ -97,18 +99,35 @@ def classify(
     if not tuning.do_train and trainer.is_chief and not checkpoints.latest(run.output_dir):
         describe()
 
-    def results(name: str) -> dict[str, float]:
-        return _results(trainer, data, name, task.eval_batch_size)
-
     if tuning.do_train:
         batches = data.batches("train", tuning.train_batch_size, run.random_seed)
         best = training.Best(data.metrics[0], higher=True)
-        if not trainer.train(batches, lambda: _plain(results("eval_results")), best, describe):
+
+        def evaluate() -> dict[str, float]:
+            return _plain(_results(trainer, data, "eval_results", task.eval_batch_size))
+
+        if not trainer.train(batches, evaluate, best, describe):
             return
         if run.save_weights_only and trainer.is_chief:
             _log.info("weights without optimizer state: %s", trainer.save_weights())
+    _use(trainer, data, task, text, run)
+
+
+def _use(
+    trainer: training.Trainer,
+    data: classifier_data.ClassifierData,
+    task: options.ClassifierOptions,
+    text: options.TokenizerOptions,
+    run: options.RunOptions,
+) -> None:
+    """Evaluates, predicts and exports with the checkpoints that the flags name."""
+    import evaluation
+
+    def results() -> dict[str, dict[str, float]]:
+        return {name: _results(trainer, data, name, task.eval_batch_size) for name in data.devs}
+
     if task.do_eval:
-        evaluation.evaluate_each(trainer, run, lambda: {name: results(name) for name in data.devs})
+        evaluation.evaluate_each(trainer, run, results)
     if task.do_predict or task.do_export:
         trainer.use(evaluation.chosen(run)[-1])
     for name in data.tests:
@@ -122,12 +141,6 @@ def _places_of_labels(model: options.ModelOptions, run: options.RunOptions) -> l
     has_own = os.path.exists(os.path.join(run.output_dir, "checkpoint"))
     used = run.named_checkpoint or (run.output_dir if has_own else model.init_checkpoint)
     return checkpoint_files.run_directories([used])
-
-
-def _check_export(output_dir: str) -> None:
-    import export
-
-    export.check_place(os.path.join(output_dir, "export"))
 
 
 def _create_trainer(

@@ -65,7 +65,9 @@ def squad(
     evaluation.check(run, tuning.do_train)
     fine_tuning.warn_of_unused(tuning, run)
     if task.do_export:
-        _check_export(run.output_dir)
+        import export
+
+        export.check_place(os.path.join(run.output_dir, "export"))
     device = options.resolve_device(device)
     first = dataclasses.replace(model, init_checkpoint=members[0] if members else "")
     evaluated = "" if tuning.do_train else run.named_checkpoint
@@ -252,12 +254,6 @@ def _read(
     return data
 
 
-def _check_export(output_dir: str) -> None:
-    import export
-
-    export.check_place(os.path.join(output_dir, "export"))
-
-
 def _create_trainer(
     config: modeling.BertConfig,
     strategy: tf.distribute.Strategy,
@@ -280,7 +276,8 @@ def _create_trainer(
         attention=config.attention,
         weights="cls/squad/output_weights",
     )
-    _check_attention(members, model.bert_config_file)
+    if len(members) > 1:
+        _check_attention(members, model.bert_config_file)
     for member in members or [""]:
         own = dataclasses.replace(model, init_checkpoint=member)
         trained_heads.check(head, own, tuning, run)
