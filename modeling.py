@@ -8,6 +8,7 @@ Axes, as used in every shape below:
   H  hidden size                  A  attention heads             D  width of a head, H / A
   I  intermediate size            V  vocabulary                  P  most positions
   T  token types                  L  layers                      M  predictions per example
+  Q  wanted positions per example
 
 Token-wise work (projections, feed-forward, layer norm, dropout) runs on the flat ``[N, H]`` matrix
 of real tokens; only the attention product is laid out ``[B, A, F, F]``. With ``static_shapes``
@@ -170,9 +171,10 @@ def gelu(x: tf.Tensor) -> tf.Tensor:
     gate = tf.sigmoid(x * (2 * _ROOT + 2 * _ROOT * _CUBE * tf.square(x)))
 
     def gradient(dy: tf.Tensor) -> tf.Tensor:
-        slope = 2 * _ROOT + 6 * _ROOT * _CUBE * tf.square(x)
-        dx = tf.cast(dy, tf.float32) * (gate + x * (gate - tf.square(gate)) * slope)
-        return tf.cast(dx, half.dtype)
+        slope = x * (2 * _ROOT + 6 * _ROOT * _CUBE * tf.square(x))
+        # SigmoidGrad is gate (1 - gate) slope in one pass over memory.
+        bent = gate + tf.raw_ops.SigmoidGrad(y=gate, dy=slope)
+        return tf.cast(tf.cast(dy, tf.float32) * bent, half.dtype)
 
     return tf.cast(x * gate, half.dtype), gradient
 
@@ -252,12 +254,6 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
         return inverse * dx, tf.reduce_sum(dy * normal, 0), tf.reduce_sum(dy, 0)
 
     return normal * gamma + beta, gradient
-
-
-def gather_positions(sequence: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-    """Rows of each example at its own positions: [B, F, H], int32 [B, M] -> [B * M, H]."""
-    picked = tf.gather(sequence, positions, batch_dims=1)  # [B, M, H]
-    return tf.reshape(picked, [-1, sequence.shape[-1]])
 
 
 # --------------------------------------------------------------------------------------------------
@@ -364,11 +360,9 @@ class TokenLayout:
         return flat if self.static else self._collect(flat)
 
     def pick(self, x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-        """One token of each row: [N, K], int32 [B] -> [B, K]."""
-        if self.static:
-            return tf.gather(self.pad(x), positions, batch_dims=1)
-        rows = tf.reshape(self.row, tf.stack([self.batch, self.length]))
-        return tf.gather(x, tf.gather(rows, positions, batch_dims=1))
+        """Some tokens of each row: [N, K], int32 [B, Q] -> [B * Q, K]; zeros for padding."""
+        picked = tf.gather(self.pad(x), positions, batch_dims=1)  # [B, Q, K]
+        return tf.reshape(picked, [-1, x.shape[-1]])
 
     # The two gathers are transposes of each other, so each is the other's gradient; TensorFlow's
     # own gradient of a gather is a scatter, which is slower.
@@ -443,8 +437,8 @@ class TransformerLayer(tf.Module):
         layout: TokenLayout,
         bias: tf.Tensor,  # float32 [B, 1, 1 or F, F]
         seeds: tf.Tensor | None,  # int32 [3, 2]; None: no dropout
-        positions: tf.Tensor | None = None,  # int32 [B]; None: all tokens are wanted
-    ) -> tf.Tensor:  # [N, H], or [B, H] of one token a row
+        positions: tf.Tensor | None = None,  # int32 [B, Q]; None: all tokens are wanted
+    ) -> tf.Tensor:  # [N, H], or [B * Q, H] of the wanted positions
         wanted = x if positions is None else layout.pick(x, positions)
         context = self._attend(wanted, x, layout, bias, seeds, positions)
         context = self._drop(self.attention_dense(context), seeds, 1)
@@ -464,24 +458,24 @@ class TransformerLayer(tf.Module):
         heads = self._config.num_attention_heads
         width = self._config.hidden_size // heads
 
-        def split(padded: tf.Tensor, length: Any) -> tf.Tensor:  # Q queries or keys a row
+        def split(padded: tf.Tensor, length: Any) -> tf.Tensor:  # queries or keys of each row
             shape = tf.stack([layout.batch, length, heads, width])
-            return tf.transpose(tf.reshape(padded, shape), [0, 2, 1, 3])  # [B, A, Q, D]
+            return tf.transpose(tf.reshape(padded, shape), [0, 2, 1, 3])  # [B, A, length, D]
 
         query = self.query(wanted) * tf.cast(width**-0.5, x.dtype)
         if positions is None:
             query = split(layout.pad(query), layout.length)
         else:
-            query = split(query, 1)
+            query = split(query, _dimensions(positions)[1])
             if bias.shape[2] != 1:
-                bias = tf.gather(bias[:, 0], positions, batch_dims=1)[:, None, None]
+                bias = tf.gather(bias[:, 0], positions, batch_dims=1)[:, None]  # [B, 1, Q, F]
         key = split(layout.pad(self.key(x)), layout.length)
-        scores = tf.matmul(query, key, transpose_b=True)  # [B, A, Q, F]
+        scores = tf.matmul(query, key, transpose_b=True)  # [B, A, F or Q, F]
         shares = tf.nn.softmax(tf.cast(scores, tf.float32) + bias)
         if seeds is not None:
             shares = dropout(shares, self._config.attention_probs_dropout_prob, seeds[0])
         value = split(layout.pad(self.value(x)), layout.length)
-        context = tf.matmul(tf.cast(shares, x.dtype), value)  # [B, A, Q, D]
+        context = tf.matmul(tf.cast(shares, x.dtype), value)  # [B, A, F or Q, D]
         context = tf.transpose(context, [0, 2, 1, 3])
         if positions is not None:
             return tf.reshape(context, [-1, self._config.hidden_size])
@@ -598,7 +592,29 @@ class BertModel(tf.Module):
             len(self.layers), input_ids, input_mask, token_type_ids, training, seed
         )
         padded = [tf.cast(layout.pad(state), tf.float32) for state in states]
-        return BertOutput(padded[0], padded[1:], padded[-1], self._pool(padded[-1][:, 0]))
+        return BertOutput(padded[0], padded[1:], padded[-1], self.pool(padded[-1][:, 0]))
+
+    def states_at(
+        self,
+        positions: tf.Tensor,  # int32 [B, Q]
+        input_ids: tf.Tensor,  # int32 [B, F]
+        input_mask: tf.Tensor | None = None,  # int32 [B, F]; default all 1
+        token_type_ids: tf.Tensor | None = None,  # int32 [B, F]; default all 0
+        *,
+        training: bool,
+        seed: tf.Tensor | None = None,  # int32 [2]
+    ) -> tf.Tensor:  # float32 [B, Q, H]
+        """``sequence_output`` at some positions; the last layer computes only keys and values of
+        the other tokens. What a padding position gets has no meaning.
+
+        The other arguments and errors are those of calling the model.
+        """
+        states, layout, bias, seeds = self._encode(
+            len(self.layers) - 1, input_ids, input_mask, token_type_ids, training, seed
+        )
+        wanted = self.layers[-1](states[-1], layout, bias, seeds, positions)
+        shape = [*_dimensions(positions), self.config.hidden_size]
+        return tf.cast(tf.reshape(wanted, shape), tf.float32)
 
     def pooled(
         self,
@@ -615,16 +631,21 @@ class BertModel(tf.Module):
         With left-to-right attention it is of the last token, which alone has seen all others.
         Arguments and errors are those of calling the model.
         """
-        states, layout, bias, seeds = self._encode(
-            len(self.layers) - 1, input_ids, input_mask, token_type_ids, training, seed
-        )
-        positions = tf.zeros([layout.batch], tf.int32)
+        batch, length = _dimensions(tf.convert_to_tensor(input_ids))
+        positions = tf.zeros([batch, 1], tf.int32)
         if self.config.attention == "left_to_right" and input_mask is not None:
-            columns = tf.range(layout.length) * tf.cast(input_mask > 0, tf.int32)
-            positions = tf.reduce_max(columns, -1)
+            columns = tf.range(length) * tf.cast(input_mask > 0, tf.int32)
+            positions = tf.reduce_max(columns, -1, keepdims=True)
         elif self.config.attention == "left_to_right":
-            positions += layout.length - 1
-        return self._pool(self.layers[-1](states[-1], layout, bias, seeds, positions))
+            positions += length - 1
+        states = self.states_at(
+            positions, input_ids, input_mask, token_type_ids, training=training, seed=seed
+        )
+        return self.pool(states[:, 0])
+
+    def pool(self, states: tf.Tensor) -> tf.Tensor:  # [B, H] -> float32 [B, H]
+        """``pooled_output`` of the last layer's states of the first token (paper section 3)."""
+        return tf.cast(tf.tanh(self.pooler(tf.cast(states, self.compute_dtype))), tf.float32)
 
     def _encode(
         self,
@@ -660,9 +681,6 @@ class BertModel(tf.Module):
         for index in range(depth):
             states.append(self.layers[index](states[-1], layout, bias, own[index]))
         return states, layout, bias, own[-1]
-
-    def _pool(self, states: tf.Tensor) -> tf.Tensor:  # [B, H] -> float32 [B, H]
-        return tf.cast(tf.tanh(self.pooler(tf.cast(states, self.compute_dtype))), tf.float32)
 
     def _dropout_seeds(self, training: bool, seed: tf.Tensor | None) -> tf.Tensor | None:
         config = self.config

@@ -96,7 +96,7 @@ def ours(path: str, training: str) -> None:
             del index
             return float(predict(iterator)["logits"][0].numpy().sum())
 
-    work = sides.encoder_work(float(lengths.sum()), float(np.square(lengths).sum()), pooled=True)
+    work = sides.encoder_work(float(lengths.sum()), float(np.square(lengths).sum()), lengths.size)
     sides.answer({"peak": sides.peak(), "work": work, "tokens": float(lengths.mean())}, step)
 
 

@@ -83,7 +83,7 @@ def ours(path: str) -> None:
         * predictions
         * (CONFIG["hidden_size"] ** 2 + CONFIG["hidden_size"] * CONFIG["vocab_size"])
     )
-    work = 3 * (sides.encoder_work(tokens, BATCH * LENGTH**2) + head)
+    work = 3 * (sides.encoder_work(tokens, BATCH * LENGTH**2, BATCH + predictions) + head)
     sides.answer({"peak": sides.peak(), "work": work, "tokens": float(tokens)}, step)
 
 

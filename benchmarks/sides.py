@@ -96,19 +96,20 @@ def peak() -> float:
     return 2 * 2048**3 / min(seconds)
 
 
-def encoder_work(tokens: float, squares: float, pooled: bool = False) -> float:
+def encoder_work(tokens: float, squares: float, wanted: float) -> float:
     """Operations of the matrix products of a forward pass.
 
     Args:
       tokens: real tokens.
       squares: sum over the rows of the length squared.
-      pooled: the last layer computes keys and values alone for all tokens.
+      wanted: tokens whose last state is needed; for the others the last layer computes keys and
+        values alone.
     """
     hidden, inner = CONFIG["hidden_size"], CONFIG["intermediate_size"]
-    layer = 2 * tokens * (4 * hidden**2 + 2 * hidden * inner) + 4 * squares * hidden
-    if not pooled:
-        return CONFIG["num_hidden_layers"] * layer
-    return (CONFIG["num_hidden_layers"] - 1) * layer + 2 * tokens * 2 * hidden**2
+    outer = 2 * (2 * hidden**2 + 2 * hidden * inner) + 4 * squares / tokens * hidden
+    keys = 2 * 2 * hidden**2
+    layers = CONFIG["num_hidden_layers"]
+    return layers * tokens * keys + ((layers - 1) * tokens + wanted) * outer
 
 
 def our_devices() -> Any:

@@ -33,15 +33,6 @@ class _Objective(tf.Module):
         super().__init__(name="objective")
         self.model = model
 
-    def _encode(self, batch: Batch, training: bool, seed: tf.Tensor | None) -> modeling.BertOutput:
-        return self.model.bert(
-            batch["input_ids"],
-            batch["input_mask"],
-            batch["segment_ids"],
-            training=training,
-            seed=seed,
-        )
-
     def _token_pairs(self, states: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> Pairs:
         """Loss and accuracy of predicted tokens: [K, H], int32 [K], float32 [K]."""
         if not self.model.bert.static_shapes:
@@ -99,12 +90,24 @@ class MaskedLm(_Objective):
           training: whether to drop out.
           seed: int32 [2], of dropout.
         """
-        output = self._encode(batch, training, seed)
-        states = modeling.gather_positions(output.sequence_output, batch["masked_lm_positions"])
-        labels = tf.reshape(batch["masked_lm_ids"], [-1])
-        pairs = self._token_pairs(states, labels, tf.reshape(batch["masked_lm_weights"], [-1]))
+        bert = self.model.bert
+        positions = batch["masked_lm_positions"]
+        first = tf.zeros_like(positions[:, :1])
+        states = bert.states_at(
+            tf.concat([first, positions], 1),
+            batch["input_ids"],
+            batch["input_mask"],
+            batch["segment_ids"],
+            training=training,
+            seed=seed,
+        )  # [B, 1 + M, H]
+        pairs = self._token_pairs(
+            tf.reshape(states[:, 1:], [-1, states.shape[-1]]),
+            tf.reshape(batch["masked_lm_ids"], [-1]),
+            tf.reshape(batch["masked_lm_weights"], [-1]),
+        )
         if self.next_sentence:
-            logits = self.model.next_sentence(output.pooled_output)  # [B, 2]
+            logits = self.model.next_sentence(bert.pool(states[:, 0]))  # [B, 2]
             labels = tf.reshape(batch["next_sentence_labels"], [-1])
             pairs |= _pairs("next_sentence", logits, labels, batch["example_weights"])
         return pairs
@@ -137,7 +140,9 @@ class LeftToRight(_Objective):
     def sums(self, batch: Batch, *, training: bool, seed: tf.Tensor | None = None) -> Pairs:
         """Sum and weight of every metric; arguments as in MaskedLm."""
         original = original_ids(batch)  # [B, F]
-        output = self._encode({**batch, "input_ids": original}, training, seed)
+        output = self.model.bert(
+            original, batch["input_mask"], batch["segment_ids"], training=training, seed=seed
+        )
         states = output.sequence_output[:, :-1]  # [B, F - 1, H]
         return self._token_pairs(
             tf.reshape(states, [-1, states.shape[-1]]),

@@ -30,21 +30,42 @@ def _inputs(lengths=LENGTHS, width=9):
     return ids, mask, types
 
 
+def _value_and_gradients(model, compute):
+    weights = np.random.default_rng(1).normal(size=compute().shape).astype(np.float32)
+    with tf.GradientTape() as tape:
+        value = compute()
+        loss = tf.reduce_sum(value * weights)
+    found = tape.gradient(
+        loss, model.trainable_variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
+    )
+    return [value, *map(tf.convert_to_tensor, found)]
+
+
 @pytest.mark.parametrize("static", [False, True])
 def test_pooled_alone_equals_the_pooled_output_and_its_gradients(static):
     model = modeling.BertModel(CONFIG, static_shapes=static)
-    weights = np.random.default_rng(1).normal(size=[3, CONFIG.hidden_size]).astype(np.float32)
-    found = []
-    for compute in (lambda: model(*_inputs(), training=False).pooled_output,
-                    lambda: model.pooled(*_inputs(), training=False)):  # fmt: skip
-        with tf.GradientTape() as tape:
-            pooled = compute()
-            loss = tf.reduce_sum(pooled * weights)
-        variables = model.trainable_variables
-        gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, variables)]
-        found.append([pooled, *gradients])
-    for whole, alone in zip(*found, strict=True):
-        np.testing.assert_allclose(alone, whole, atol=2e-6)
+    whole = _value_and_gradients(model, lambda: model(*_inputs(), training=False).pooled_output)
+    alone = _value_and_gradients(model, lambda: model.pooled(*_inputs(), training=False))
+    for wanted, found in zip(whole, alone, strict=True):
+        np.testing.assert_allclose(found, wanted, atol=2e-6)
+
+
+@pytest.mark.parametrize("config", [CONFIG, LEFT], ids=["bidirectional", "left_to_right"])
+@pytest.mark.parametrize("static", [False, True])
+def test_states_at_some_positions_equal_the_sequence_output_and_its_gradients(static, config):
+    model = modeling.BertModel(config, static_shapes=static)
+    positions = np.array([[0, 8, 3, 3], [0, 0, 0, 0], [4, 2, 1, 0]], np.int32)
+
+    def gathered():
+        output = model(*_inputs(), training=False).sequence_output
+        return tf.gather(output, positions, batch_dims=1)
+
+    whole = _value_and_gradients(model, gathered)
+    alone = _value_and_gradients(
+        model, lambda: model.states_at(positions, *_inputs(), training=False)
+    )
+    for wanted, found in zip(whole, alone, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=3e-6, atol=1e-5)
 
 
 @pytest.mark.parametrize("static", [False, True])

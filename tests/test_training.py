@@ -325,7 +325,7 @@ def test_evaluation_equals_a_weighted_mean_by_hand_for_any_batch_size(data, tmp_
         output = trainer.task.model.bert(
             batch["input_ids"], batch["input_mask"], batch["segment_ids"], training=False
         )
-        states = modeling.gather_positions(output.sequence_output, batch["masked_lm_positions"])
+        states = tf.gather(output.sequence_output[0], batch["masked_lm_positions"][0])
         scores = tf.nn.log_softmax(trainer.task.model.token_logits(states)).numpy()
         for slot, weight in enumerate(batch["masked_lm_weights"].numpy()[0]):
             label = int(batch["masked_lm_ids"][0, slot])
