@@ -61,6 +61,19 @@ def static_lengths(longest: int) -> tuple[int, ...]:
     return (*(length for length in shorter if length < longest), longest)
 
 
+def trim(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Cuts the features along the sequence to the last real token of the batch.
+
+    Args:
+      batch: input_ids, input_mask and segment_ids [B, F], which are cut, and other features.
+    """
+    mask = batch["input_mask"]
+    columns = tf.range(1, tf.shape(mask)[1] + 1)
+    longest = tf.maximum(1, tf.reduce_max(tf.where(mask > 0, columns, 0)))
+    along = ("input_ids", "input_mask", "segment_ids")
+    return {name: x[:, :longest] if name in along else x for name, x in batch.items()}
+
+
 class FeatureBatches:
     """Batches of the features of a data set, [B, ...] tensors by name.
 

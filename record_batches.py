@@ -310,7 +310,7 @@ class RecordBatches:
         batch["example_weights"] = tf.ones(tf.shape(rows))
         missing = count - tf.shape(rows)[0]
         batch = {name: _fill(x, missing, count) for name, x in batch.items()}
-        return batch if self._static else trim(batch)
+        return batch if self._static else batching.trim(batch)
 
 
 def _fill(x: tf.Tensor, missing: tf.Tensor, rows: int) -> tf.Tensor:
@@ -318,16 +318,3 @@ def _fill(x: tf.Tensor, missing: tf.Tensor, rows: int) -> tf.Tensor:
     filled = tf.pad(x, [[0, missing]] + [[0, 0]] * (x.shape.rank - 1))
     filled.set_shape([rows, *x.shape[1:]])
     return filled
-
-
-def trim(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Cuts the features along the sequence to the last real token of the batch.
-
-    Args:
-      batch: input_ids, input_mask and segment_ids [B, F], which are cut, and other features.
-    """
-    mask = batch["input_mask"]
-    columns = tf.range(1, mask.shape[1] + 1)
-    longest = tf.maximum(1, tf.reduce_max(tf.where(mask > 0, columns, 0)))
-    along = ("input_ids", "input_mask", "segment_ids")
-    return {name: x[:, :longest] if name in along else x for name, x in batch.items()}

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
+import batching
 import optimization
 
 Batch = dict[str, tf.Tensor]
@@ -178,6 +179,8 @@ class TrainStep:
 
         def part(index: tf.Tensor, so_far: Any) -> tuple[tf.Tensor, Any]:
             cut = {name: x[index * rows : (index + 1) * rows] for name, x in batch.items()}
+            if cut["input_mask"].shape[1] is None:  # rows come the longest first
+                cut = batching.trim(cut)
             new = self._compute(cut, weights, tf.random.fold_in(seed, index), scale)
             return index + 1, tf.nest.map_structure(tf.add, so_far, new)
 

@@ -53,9 +53,9 @@ def ours(path: str) -> None:
     import numpy as np
     import tensorflow as tf
 
+    import batching
     import checkpoints
     import modeling
-    import record_batches
     from tasks import pretraining
 
     data = np.load(path)
@@ -67,7 +67,7 @@ def ours(path: str) -> None:
     )
     train = sides.our_training(task, variables)
     dataset = tf.data.Dataset.from_tensor_slices({name: data[name] for name in data.files})
-    iterator = iter(dataset.map(record_batches.trim).repeat().prefetch(2))
+    iterator = iter(dataset.map(batching.trim).repeat().prefetch(2))
     one = tf.constant(1)
 
     def step(index: int) -> float:
