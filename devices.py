@@ -23,10 +23,16 @@ def create_strategy(flags: options.DeviceOptions) -> tf.distribute.Strategy:
       default strategy.
 
     Raises:
-      errors.FlagError: more devices than there are, no TPU within reach, or several workers.
+      errors.FlagError: more devices than there are, no TPU within reach, flags that exclude each
+        other, or several workers.
     """
     _check_cluster()
     if flags.use_tpu:
+        for name, absent in (("num_gpus", -1), ("num_cpu_devices", 1)):
+            if (value := getattr(flags, name)) != absent:
+                raise errors.FlagError(
+                    f"--{name}={value} does nothing with --use_tpu; leave it out"
+                )
         return _tpu(flags)
     gpus = tf.config.list_physical_devices("GPU")
     if flags.num_gpus > len(gpus):
@@ -97,8 +103,15 @@ def _tpu(flags: options.DeviceOptions) -> tf.distribute.Strategy:
 
 def _check_cluster() -> None:
     """Several workers would each train by itself and write into one directory."""
-    cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
-    workers = sum(len(hosts) for job, hosts in cluster.items() if job in ("chief", "worker"))
+    setting = os.environ.get("TF_CONFIG") or "{}"
+    try:
+        cluster = json.loads(setting).get("cluster", {})
+        workers = sum(len(hosts) for job, hosts in cluster.items() if job in ("chief", "worker"))
+    except (ValueError, AttributeError, TypeError):
+        raise errors.FlagError(
+            f"TF_CONFIG={setting[:80]}: expected JSON such as "
+            '{"cluster": {"worker": ["host:port"]}}; unset it to train on this machine alone'
+        ) from None
     if workers > 1:
         raise errors.FlagError(
             f"TF_CONFIG names {workers} workers: runs over several machines are not part of this "

@@ -27,6 +27,8 @@ def test_one_cpu_is_the_default_strategy():
     "flags, message",
     [
         ({"num_gpus": 2}, "--num_gpus=2: this machine has 0"),
+        ({"use_tpu": True, "num_gpus": 0}, "--num_gpus=0 does nothing with --use_tpu"),
+        ({"use_tpu": True, "num_cpu_devices": 2}, "--num_cpu_devices=2 does nothing with"),
         ({"use_tpu": True}, "only the TPU of this machine"),
         ({"use_tpu": True, "tpu_name": "local"}, "--tpu_name=local: no TPU could be reached"),
         ({"use_tpu": True, "tpu_name": "mine"}, "--tpu_name=mine: only the TPU of this machine"),
@@ -79,6 +81,13 @@ def test_memory_of_tensors_is_kept_from_step_to_step():
 def test_the_other_tpu_flags_mean_nothing_without_use_tpu():
     flags = options.DeviceOptions(tpu_name="mine", tpu_zone="z", gcp_project="p", master="m")
     assert devices.create_strategy(flags).num_replicas_in_sync == 1
+
+
+@pytest.mark.parametrize("setting", ["{", "[]", '{"cluster": 5}', '{"cluster": {"worker": 3}}'])
+def test_a_cluster_that_cannot_be_read(setting, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", setting)
+    with pytest.raises(errors.FlagError, match="TF_CONFIG=.*: expected JSON such as"):
+        devices.create_strategy(options.DeviceOptions())
 
 
 def test_several_workers_are_refused(monkeypatch):
