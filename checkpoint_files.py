@@ -233,7 +233,7 @@ def run_directories(paths: Iterable[str]) -> list[str]:
     for path in paths:
         if not path:
             continue
-        directory = path if _is_directory(path) else os.path.dirname(path)
+        directory = path if _is_directory(path) else os.path.dirname(path) or "."
         found.append(directory)
         whole = directory.rstrip("/") if "://" in directory else os.path.abspath(directory)
         if os.path.basename(whole) in ("best", "weights"):

@@ -348,6 +348,25 @@ def resolve(path: str, flag: str = "--init_checkpoint") -> checkpoint_files.Weig
         raise errors.UserError(f"{flag}={path}: {error}") from None
 
 
+def source(init_checkpoint: str, output_dir: str, eval_checkpoint: str = "") -> str:
+    """The checkpoint that a run begins with or uses; "" where there is none.
+
+    Args:
+      init_checkpoint: of the flag; several, comma separated, are not known here.
+      output_dir: its newest checkpoint comes before the initial one.
+      eval_checkpoint: that --eval_checkpoint names in a run that does not train; comes before both.
+
+    Raises:
+      errors.UserError: a checkpoint that is named is not there, or damaged.
+    """
+    if eval_checkpoint:
+        return resolve(eval_checkpoint, "--eval_checkpoint").path
+    newest = latest(output_dir)
+    if newest or not init_checkpoint:
+        return newest or ""
+    return resolve(init_checkpoint).path
+
+
 def _resolve_directory(directory: str) -> checkpoint_files.Weights:
     import tensorflow as tf
 

@@ -16,11 +16,13 @@ import logging
 import math
 import os
 import re
+import signal
 import sys
 import tempfile
 import textwrap
+import threading
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from absl import flags
 
@@ -181,10 +183,12 @@ def run(
             sys.stdout.flush()
         return 0
     debug = "--debug" in argv
+    interrupts: list[int] = []
     try:
-        instances, debug = parse(argv[1:], groups, program)
-        _prepare()
-        work(*instances)
+        with _counted(interrupts):
+            instances, debug = parse(argv[1:], groups, program)
+            _prepare()
+            work(*instances)
         return 0
     except errors.UserError as error:
         return _fail(program, str(error), error.exit_status, debug)
@@ -195,10 +199,35 @@ def run(
     except KeyboardInterrupt:
         return _fail(program, "interrupted", 130, debug)
     except Exception as error:  # TensorFlow's own errors about files; anything else is a bug
+        if interrupts:
+            return _fail(program, "interrupted", 130, debug)
         line = _file_system_trouble(error)
         if line is None:
             raise
         return _fail(program, line, 1, debug)
+
+
+@contextlib.contextmanager
+def _counted(interrupts: list[int]) -> Iterator[None]:
+    """Notes each Ctrl-C before it becomes a KeyboardInterrupt.
+
+    One that lands while TensorFlow builds a graph comes out of its C code as some other error.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()  # only this one gets signals
+    if not is_main or before is not signal.default_int_handler:
+        yield
+        return
+
+    def note(number: int, frame: typing.Any) -> None:
+        interrupts.append(number)
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _fail(program: str, message: str, status: int, debug: bool) -> int:

@@ -43,7 +43,7 @@ def convert(flags: options.ConvertOptions) -> None:
     if flags.input_format == "mrqa":
         found = mrqa.read(sources[0])
     else:
-        found = triviaqa.read(sources[0], flags.evidence_dir, flags.max_tokens)
+        found = triviaqa.read(sources[0], flags.evidence_dir, flags.max_tokens, output)
     command_line.import_tensorflow()
     import tensorflow as tf
 

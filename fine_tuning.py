@@ -12,24 +12,23 @@ import modeling
 import optimization
 import options
 import tokenization
+import trained_runs
 
 _log = logging.getLogger(__name__)
 
 
 def read_config(
-    model: options.ModelOptions, output_dir: str, max_seq_length: int, eval_checkpoint: str = ""
+    model: options.ModelOptions, max_seq_length: int, checkpoint: str = ""
 ) -> modeling.BertConfig:
     """Reads --bert_config_file; attention is left-to-right where the checkpoint was trained so.
 
     Args:
-      model: the config and the initial checkpoint.
-      output_dir: its newest checkpoint comes before the initial one.
+      model: names the config.
       max_seq_length: of the task.
-      eval_checkpoint: that --eval_checkpoint names in a run that does not train; comes before
-        both.
+      checkpoint: ``checkpoints.source``.
 
     Raises:
-      errors.UserError: a config that cannot be, or a checkpoint that is not there.
+      errors.UserError: a config that cannot be, or is not the checkpoint's.
       errors.FlagError: sequences longer than the model's positions.
     """
     config = modeling.BertConfig.from_json_file(model.bert_config_file)
@@ -38,15 +37,10 @@ def read_config(
             f"Cannot use sequence length --max_seq_length={max_seq_length}: the model has "
             f"max_position_embeddings {config.max_position_embeddings} ({model.bert_config_file})"
         )
-    if eval_checkpoint:
-        source = checkpoints.resolve(eval_checkpoint, "--eval_checkpoint").path
-    else:
-        source = checkpoints.latest(output_dir) or ""
-    if not source and model.init_checkpoint:
-        source = checkpoints.resolve(model.init_checkpoint).path
-    attention = checkpoints.read_state(source).get("attention") if source else None
+    trained_runs.check_config(config, checkpoint, model.bert_config_file)
+    attention = checkpoints.read_state(checkpoint).get("attention") if checkpoint else None
     if attention and attention != config.attention:
-        _log.info("%s was trained with attention %s, which is used", source, attention)
+        _log.info("%s was trained with attention %s, which is used", checkpoint, attention)
         return dataclasses.replace(config, attention=attention)
     return config
 
@@ -118,14 +112,24 @@ def new_scopes(tuning: options.FineTuningOptions, outputs: tuple[str, ...]) -> t
 
 
 def create_tokenizer(
-    text: options.TokenizerOptions, config: modeling.BertConfig, init_checkpoint: str
+    text: options.TokenizerOptions,
+    config: modeling.BertConfig,
+    init_checkpoint: str,
+    checkpoint: str = "",
 ) -> tokenization.FullTokenizer:
-    """Makes the tokenizer, and checks it against the model and the name of its checkpoint.
+    """Makes the tokenizer, and checks it against the model and its checkpoint.
+
+    Args:
+      text: the flags.
+      config: of the model.
+      init_checkpoint: its name may tell its case.
+      checkpoint: ``checkpoints.source``; a warning says where it was trained on other tokens.
 
     Raises:
       errors.UserError: it does not fit.
     """
     tokenization.validate_case_matches_checkpoint(text.do_lower_case, init_checkpoint)
+    trained_runs.warn_of_text(text, checkpoint)
     tokenizer = tokenization.create_tokenizer(text)
     tokenization.check_vocab(tokenizer, text.vocab_file, vocab_size=config.vocab_size)
     return tokenizer

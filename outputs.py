@@ -6,10 +6,16 @@ TensorFlow is not needed here, so these mistakes show at once.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 
 import errors
 
+# What the scripts write into --output_dir, but for checkpoints, which nobody takes for data.
+_WRITTEN = re.compile(
+    r"(?:run|bert_config|input_windows|(?:nbest_)?predictions|null_(?:odds|threshold).*)\.json"
+    r"|(?:eval|test)_results.*|labels\.txt|metrics\.jsonl|checkpoint"
+)
 _LONGEST_NAME = 200  # bytes; file systems take 255, and temporary names are longer
 
 
@@ -48,6 +54,30 @@ def check_files(flag: str, paths: Sequence[str], sources: Sequence[str]) -> list
 def check_directory(flag: str, path: str) -> str:
     """Checks a directory that is to be written to or made; as ``check_file``."""
     return _check(flag, path, os.path.isdir, "a directory")
+
+
+def check_data(directory: str, flag: str, paths: Sequence[str]) -> None:
+    """Demands that no file of data is one that a run may write or remove in its directory.
+
+    Args:
+      directory: --output_dir; it need not exist, and paths with ``://`` are not looked into.
+      flag: the flag that names the files, without dashes, for messages.
+      paths: files.
+
+    Raises:
+      errors.FlagError: one is, by whatever name.
+    """
+    if not os.path.isdir(directory):
+        return
+    names = filter(_WRITTEN.fullmatch, sorted(os.listdir(directory)))
+    written = [path for name in names if os.path.isfile(path := os.path.join(directory, name))]
+    for path in filter(os.path.isfile, paths):
+        for other in written:
+            if os.path.samefile(path, other):
+                raise errors.FlagError(
+                    f"--{flag}={path} is {other}, which a run with this --output_dir may replace "
+                    "or remove; give another --output_dir, or move the data"
+                )
 
 
 def _check(flag: str, path: str, fits: Callable[[str], bool], kind: str) -> str:

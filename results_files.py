@@ -18,10 +18,10 @@ import checkpoint_files
 _log = logging.getLogger(__name__)
 
 _OF_TRAINING = {
-    "answer_policy", "bert_config_file", "data_dir", "do_lower_case", "doc_stride", "freeze_layers",
-    "input_file", "label_column", "learning_rate", "max_predictions_per_seq", "max_query_length",
+    "answer_policy", "bert_config_file", "data_dir", "doc_stride", "freeze_layers", "input_file",
+    "label_column", "learning_rate", "max_predictions_per_seq", "max_query_length",
     "max_seq_length", "num_train_epochs", "num_train_steps", "num_warmup_steps", "random_seed",
-    "strip_accents", "text_a_column", "text_b_column", "train_batch_size", "train_file",
+    "text_a_column", "text_b_column", "train_batch_size", "train_file",
     "version_2_with_negative", "vocab_file", "warmup_proportion", "whole_answer_windows_only",
 }  # fmt: skip
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, cast
 import checkpoint_files
 import command_line
 import errors
+import inputs
 import options
 import outputs
 from tasks import classifier_data, glue
@@ -58,6 +59,9 @@ def classify(
     """
     _check_flags(task, tuning, run)
     data = classifier_data.ClassifierData(task, _places_of_labels(model, run))
+    if data.name == "custom":
+        for flag in _parts(task, tuning, run):
+            outputs.check_data(run.output_dir, flag, inputs.expand(flag, getattr(task, flag)))
     data.read(tuning.do_train, bool(run.eval_steps))
     command_line.import_tensorflow()
     import checkpoints
@@ -75,8 +79,9 @@ def classify(
         export.check_place(os.path.join(run.output_dir, "export"))
     device = options.resolve_device(device)
     evaluated = "" if tuning.do_train else run.named_checkpoint
-    config = fine_tuning.read_config(model, run.output_dir, task.max_seq_length, evaluated)
-    data.tokenizer = fine_tuning.create_tokenizer(text, config, model.init_checkpoint)
+    source = checkpoints.source(model.init_checkpoint, run.output_dir, evaluated)
+    config = fine_tuning.read_config(model, task.max_seq_length, source)
+    data.tokenizer = fine_tuning.create_tokenizer(text, config, model.init_checkpoint, source)
     data.lengths = fine_tuning.static_lengths(device, task.max_seq_length)
     strategy = devices.create_strategy(device)
     trainer = _create_trainer(data, config, strategy, model, tuning, run, device)
@@ -201,14 +206,22 @@ def _check_files(
     task: options.ClassifierOptions, tuning: options.FineTuningOptions, run: options.RunOptions
 ) -> None:
     """Demands the files of --task_name=custom that the run reads."""
-    evaluates = "--do_eval" if task.do_eval else "--eval_steps" if run.eval_steps else ""
-    for flag, path, why in (
-        ("train_file", task.train_file, "--do_train" if tuning.do_train else ""),
-        ("dev_file", task.dev_file, evaluates),
-        ("test_file", task.test_file, "--do_predict" if task.do_predict else ""),
-    ):
-        if why and not path:
+    for flag, why in _parts(task, tuning, run).items():
+        if not getattr(task, flag):
             raise errors.FlagError(f"--{flag} is missing; {why} with --task_name=custom needs it")
+
+
+def _parts(
+    task: options.ClassifierOptions, tuning: options.FineTuningOptions, run: options.RunOptions
+) -> dict[str, str]:
+    """The flags of the files that the run reads, each with the flag that makes it do so."""
+    evaluates = "--do_eval" if task.do_eval else "--eval_steps" if run.eval_steps else ""
+    wanted = {
+        "train_file": "--do_train" if tuning.do_train else "",
+        "dev_file": evaluates,
+        "test_file": "--do_predict" if task.do_predict else "",
+    }
+    return {flag: why for flag, why in wanted.items() if why}
 
 
 def _build_task(

@@ -48,10 +48,12 @@ def pretrain(
     command_line.import_tensorflow()
     import tensorflow as tf
 
+    import checkpoints
     import devices
     import evaluation
     import optimization
     import results_files
+    import trained_runs
     import training
     from tasks import pretraining
 
@@ -76,6 +78,9 @@ def pretrain(
     )
     # All that can be wrong with checkpoints shows before the records are counted.
     evaluation.check(run, data.do_train)
+    evaluated = "" if data.do_train else run.named_checkpoint
+    source = checkpoints.source(model.init_checkpoint, run.output_dir, evaluated)
+    trained_runs.check_config(config, source, model.bert_config_file)
     if data.do_train:
         rate, warmup = optimizer.learning_rate, data.num_warmup_steps
         schedule = optimization.Schedule(rate, data.num_train_steps, warmup)

@@ -60,6 +60,7 @@ def squad(
     import fine_tuning
     import results_files
     import tokenization
+    import trained_runs
     import training
 
     evaluation.check(run, tuning.do_train)
@@ -71,10 +72,12 @@ def squad(
     device = options.resolve_device(device)
     first = dataclasses.replace(model, init_checkpoint=members[0] if members else "")
     evaluated = "" if tuning.do_train else run.named_checkpoint
-    config = fine_tuning.read_config(first, run.output_dir, task.max_seq_length, evaluated)
-    data.tokenizer = fine_tuning.create_tokenizer(text, config, first.init_checkpoint)
+    source = checkpoints.source(first.init_checkpoint, run.output_dir, evaluated)
+    config = fine_tuning.read_config(first, task.max_seq_length, source)
+    data.tokenizer = fine_tuning.create_tokenizer(text, config, first.init_checkpoint, source)
     for member in members[1:]:
         tokenization.validate_case_matches_checkpoint(text.do_lower_case, member)
+        trained_runs.check_config(config, checkpoints.resolve(member).path, model.bert_config_file)
     data.lengths = fine_tuning.static_lengths(device, task.max_seq_length)
     strategy = devices.create_strategy(device)
     trainer = _create_trainer(config, strategy, members, model, tuning, run, device)
@@ -248,7 +251,7 @@ def _read(
     }
     wanted = {part: scored for part, (needed, scored) in needs.items() if needed}
     for part in wanted:  # a wrong path shows before a large file is read
-        data.find(part)
+        outputs.check_data(run.output_dir, f"{part}_file", [data.find(part)])
     for part, scored in wanted.items():
         data.read(part, scored=scored)
     return data
@@ -325,8 +328,16 @@ def _check_members(trainer: training.Trainer, members: Sequence[str], output_dir
             f"--init_checkpoint names {len(members)} models, but {newest} is there, and what is in "
             "--output_dir comes first; give another --output_dir"
         )
+    named: dict[str, str] = {}
     for member in members:
-        trainer.check_trained(checkpoints.resolve(member), "--init_checkpoint")
+        weights = checkpoints.resolve(member)
+        trainer.check_trained(weights, "--init_checkpoint")
+        other = named.setdefault(os.path.realpath(weights.path), member)
+        if other != member:
+            raise errors.FlagError(
+                f"--init_checkpoint names one model twice, as {other} and as {member}; give each "
+                "once"
+            )
 
 
 def _build_task(

@@ -31,10 +31,11 @@ def read(path: str) -> dict[str, Any]:
     """
     paragraphs = []
     unanswered: list[str] = []
+    questions = _Questions()
     count = 0
     for node in _contexts(path):
         context = node.take("context", str)
-        qas = [_question(context, question) for question in node.each("qas")]
+        qas = [questions.convert(context, question) for question in node.each("qas")]
         count += len(qas)
         unanswered += [qa["id"] for qa in qas if not qa["answers"]]
         qas = [qa for qa in qas if qa["answers"]]
@@ -49,6 +50,14 @@ def read(path: str) -> dict[str, Any]:
             len(unanswered),
             count,
             errors.some(unanswered),
+        )
+    if questions.elsewhere:
+        _log.warning(
+            "%s: the places of %d questions' answers have another text than the answer says; what "
+            "stands at the place is taken: %s",
+            path,
+            len(questions.elsewhere),
+            errors.some(questions.elsewhere),
         )
     if not paragraphs:
         raise errors.UserError(
@@ -69,16 +78,38 @@ def _contexts(path: str) -> Iterator[squad_json.Node]:
         yield node
 
 
-def _question(context: str, question: squad_json.Node) -> dict[str, Any]:
-    return {
-        "id": question.take("qid", str),
-        "question": question.take("question", str),
-        "answers": list(_answers(context, question)),
-    }
+class _Questions:
+    """Converts questions, and keeps what must be known of all of them.
+
+    Attributes:
+      elsewhere: ids of those with an answer whose text is not that of its place.
+    """
+
+    def __init__(self) -> None:
+        self.elsewhere: list[str] = []
+        self._ids: set[str] = set()
+
+    def convert(self, context: str, question: squad_json.Node) -> dict[str, Any]:
+        """A question in the layout of SQuAD, with the first place of each answer."""
+        qas_id = question.take("qid", str)
+        if qas_id in self._ids:
+            raise errors.UserError(
+                f"{question.source}: {question.path('qid')} {qas_id!r} is that of an earlier "
+                "question; give each question an id of its own"
+            )
+        self._ids.add(qas_id)
+        answers = list(_answers(context, question))
+        if any(_plain(place["text"]) != _plain(text) for place, text in answers):
+            self.elsewhere.append(qas_id)
+        return {
+            "id": qas_id,
+            "question": question.take("question", str),
+            "answers": [place for place, _ in answers],
+        }
 
 
-def _answers(context: str, question: squad_json.Node) -> Iterator[dict[str, Any]]:
-    """The first place of each answer."""
+def _answers(context: str, question: squad_json.Node) -> Iterator[tuple[dict[str, Any], str]]:
+    """The first place of each answer, and the text that the answer says is there."""
     for answer in question.each("detected_answers"):
         for span in answer.take("char_spans", list)[:1]:
             if not _is_place(span, len(context)):
@@ -87,7 +118,13 @@ def _answers(context: str, question: squad_json.Node) -> Iterator[dict[str, Any]
                     f"and last character in a context of {len(context)}"
                 )
             first, last = span  # the last character belongs to the answer
-            yield {"text": context[first : last + 1], "answer_start": first}
+            found = context[first : last + 1]
+            yield {"text": found, "answer_start": first}, answer.take("text", str)
+
+
+def _plain(text: str) -> str:
+    """A text without what answer and context may differ in: case, white space, punctuation."""
+    return "".join(filter(str.isalnum, text.casefold()))
 
 
 def _is_place(span: Any, length: int) -> bool:

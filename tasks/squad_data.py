@@ -100,7 +100,9 @@ class SquadData:
             examples = squad_examples.shuffled(examples)
         self.examples[part] = examples
         if scored:
-            self._gold[part] = squad_scores.references(data, path)
+            self._gold[part] = squad_scores.references(
+                data, path, version_2_with_negative=self._task.version_2_with_negative
+            )
         _log.info("%s: %d questions", path, len(examples.questions))
 
     # ------------------------------------------------------------------ windows
@@ -132,8 +134,9 @@ class SquadData:
                       len(features.example_index))  # fmt: skip
         if not len(features.example_index):
             raise errors.UserError(
-                f"--train_file={self._task.train_file}: no window is left to train on; is "
-                "--max_seq_length too short for the answers?"
+                f"--train_file={self._task.train_file}: no window is left to train on; expected "
+                "contexts with text, and answers that fit --max_seq_length and of which the "
+                "tokenizer leaves something"
             )
         return features
 

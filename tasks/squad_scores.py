@@ -26,24 +26,48 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 References = Mapping[str, Sequence[str]]
 
 
-def references(data: Any, source: str) -> dict[str, list[str]]:
+def references(
+    data: Any, source: str, *, version_2_with_negative: bool = False
+) -> dict[str, list[str]]:
     """The gold answers of a parsed file.
 
     Args:
       data: what the JSON says.
       source: the file, for messages.
+      version_2_with_negative: questions without the key ``is_impossible`` may have no answer.
 
     Returns:
       Question id → texts; none for an unanswerable question. One with ``is_impossible`` need not
       have the key ``answers``.
 
     Raises:
-      errors.UserError: with the file and the JSON path: another layout, or answers are missing.
+      errors.UserError: with the file and the JSON path: another layout, or answers are missing
+        of all questions, as in a test set.
     """
     found = {}
+    bare = []  # questions that should have an answer
     for paragraph in squad_json.paragraphs(data, source):
         for qa in paragraph.each("qas"):
-            found[squad_json.take_id(qa)] = _gold_texts(qa)
+            qas_id, texts = squad_json.take_id(qa), _gold_texts(qa)
+            found[qas_id] = texts
+            may_have_none = version_2_with_negative and "is_impossible" not in qa.value
+            if not (texts or may_have_none or qa.value.get("is_impossible") is True):
+                bare.append(qas_id)
+    if bare and len(bare) == len(found):
+        raise errors.UserError(
+            f"{source}: none of its questions has an answer to compare with; expected some, or no "
+            "--do_eval"
+        )
+    if bare:
+        _log.warning(
+            "%s: %d of %d questions have no answer to compare with, but are not marked "
+            "is_impossible; they count %s: %s",
+            source,
+            len(bare),
+            len(found),
+            "as unanswerable" if version_2_with_negative else "0",
+            errors.some(bare),
+        )
     return found
 
 

@@ -162,13 +162,13 @@ class Table:
             return f"column {shown(self.header[column])}"
         return f"column {column}" + (", from 0" if column >= 0 else "")
 
-    def too_short(self, row: Row, needed: int) -> errors.UserError:
-        """The error about a row with fewer than ``needed`` cells."""
+    def too_short(self, row: Row, needed: int, cure: str = "") -> errors.UserError:
+        """The error about a row with fewer than ``needed`` cells; ``cure`` is added to it."""
         found = len(row.fields)
         joined = ("," if self.kind == "csv" else "\t").join(row.fields)
         return errors.UserError(
             f"{self.path}:{row.line}: {found} column{'s' * (found != 1)} found, {needed} needed: "
-            f"{shown(joined)}; {_HINTS[self.kind]}"
+            f"{shown(joined)}; {_HINTS[self.kind]}{cure}"
         )
 
 

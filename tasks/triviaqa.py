@@ -22,13 +22,14 @@ _LAYOUT = "TriviaQA"
 _TOKEN = re.compile(r"\S+")
 
 
-def read(path: str, evidence_dir: str, max_tokens: int) -> dict[str, Any]:
+def read(path: str, evidence_dir: str, max_tokens: int, output: str = "") -> dict[str, Any]:
     """Makes a SQuAD file's content of a question file.
 
     Args:
       path: such as ``qa/wikipedia-train.json``.
       evidence_dir: where the documents are, such as ``evidence/wikipedia``.
       max_tokens: how many white-space tokens of a document to take.
+      output: real path of a file that is to be written, and so must be no document.
 
     Returns:
       A paragraph and a question for each document that has an answer in its beginning. The answer
@@ -38,13 +39,14 @@ def read(path: str, evidence_dir: str, max_tokens: int) -> dict[str, Any]:
     Raises:
       errors.UserError: there is no such folder, the file has another layout, or nothing could be
         made of it.
+      errors.FlagError: ``output`` is a document.
     """
     if "://" not in evidence_dir and not os.path.isdir(evidence_dir):
         raise errors.UserError(
             f"--evidence_dir={evidence_dir} is no directory; expected the folder of the unpacked "
             "evidence, such as evidence/wikipedia"
         )
-    questions = _Questions(path, evidence_dir, max_tokens)
+    questions = _Questions(path, evidence_dir, max_tokens, output)
     paragraphs = list(questions.paragraphs())
     questions.report(len(paragraphs))
     return {"version": "1.1", "data": [{"title": "TriviaQA", "paragraphs": paragraphs}]}
@@ -53,8 +55,9 @@ def read(path: str, evidence_dir: str, max_tokens: int) -> dict[str, Any]:
 class _Questions:
     """Walks through a question file and keeps count."""
 
-    def __init__(self, path: str, evidence_dir: str, max_tokens: int):
+    def __init__(self, path: str, evidence_dir: str, max_tokens: int, output: str):
         self._path = path
+        self._output = output
         self._evidence_dir = evidence_dir
         self._max_tokens = max_tokens
         self._count = self._documents = self._repeated = self._of_the_web = 0
@@ -106,6 +109,8 @@ class _Questions:
         if "://" not in path and not os.path.isfile(path):
             self._missing.append(path)
             return ""
+        if os.path.realpath(path) == self._output:
+            raise errors.FlagError(f"--output_file: {path} is also read; give another name")
         text = b"\n".join(inputs.read_lines(path)).decode("utf-8", "ignore")
         end = 0
         for count, token in enumerate(_TOKEN.finditer(text), start=1):

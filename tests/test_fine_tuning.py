@@ -68,18 +68,18 @@ def test_attention_follows_the_checkpoint(tmp_path, place):
     state = {"attention": "left_to_right"}
     prefix = checkpoints.save(str(tmp_path / "run"), 3, variables, keep=1, state=state)
     init, output = (prefix, "out") if place == "init_checkpoint" else ("", "run")
-    flags = options.ModelOptions(bert_config_file=path, init_checkpoint=init)
-    found = fine_tuning.read_config(flags, str(tmp_path / output), 16)
+    flags = options.ModelOptions(bert_config_file=path)
+    found = fine_tuning.read_config(flags, 16, checkpoints.source(init, str(tmp_path / output)))
     assert found.attention == "left_to_right"
-    plain = options.ModelOptions(bert_config_file=path)
-    assert fine_tuning.read_config(plain, str(tmp_path / "no"), 16).attention == "bidirectional"
+    assert checkpoints.source("", str(tmp_path / "no")) == ""
+    assert fine_tuning.read_config(flags, 16).attention == "bidirectional"
 
 
 def test_sequences_longer_than_the_positions(tmp_path):
     flags = options.ModelOptions(bert_config_file=tiny.write_config(tmp_path / "config.json"))
     assert json.loads((tmp_path / "config.json").read_text())["max_position_embeddings"] == 24
     with pytest.raises(errors.FlagError, match="Cannot use sequence length.*25.* 24"):
-        fine_tuning.read_config(flags, str(tmp_path), 25)
+        fine_tuning.read_config(flags, 25)
 
 
 def test_attention_of_a_checkpoint_to_evaluate(tmp_path):
@@ -91,7 +91,8 @@ def test_attention_of_a_checkpoint_to_evaluate(tmp_path):
     checkpoints.save(str(tmp_path / "run"), 3, variables, state={})
     flags = options.ModelOptions(bert_config_file=path)
     for name, attention in (("", "bidirectional"), (prefix, "left_to_right")):
-        found = fine_tuning.read_config(flags, str(tmp_path / "run"), 16, name)
+        source = checkpoints.source("", str(tmp_path / "run"), name)
+        found = fine_tuning.read_config(flags, 16, source)
         assert found.attention == attention
 
 

@@ -18,8 +18,8 @@ def _mrqa(tmp_path, *lines, name="dev.jsonl.gz"):
     return str(path)
 
 
-def _mrqa_question(qid, *spans):
-    answers = [{"text": "?", "char_spans": [span, [0, 0]]} for span in spans]
+def _mrqa_question(qid, *spans, text="?"):
+    answers = [{"text": text, "char_spans": [span, [0, 0]]} for span in spans]
     return {"qid": qid, "question": "what?", "detected_answers": answers}
 
 
@@ -68,6 +68,20 @@ def test_another_layout(tmp_path, line, message):
     assert message in str(caught.value)
     assert "dev.jsonl.gz:2: " in str(caught.value)
     assert "SQuAD" not in str(caught.value)
+
+
+def test_places_of_another_text_are_named(tmp_path, caplog):
+    same = _mrqa_question("a", [0, 7], text="ROME is")
+    other = _mrqa_question("b", [1, 4], text="Rome")
+    mrqa.read(_mrqa(tmp_path, {"context": "Rome  is old", "qas": [same, other]}))
+    assert "1 questions' answers have another text than" in caplog.text
+    assert caplog.text.rstrip().endswith(": b")
+
+
+def test_one_id_twice(tmp_path):
+    lines = [{"context": "Rome", "qas": [_mrqa_question("a", [0, 3])]}] * 2
+    with pytest.raises(errors.UserError, match=r":2: qas\[0\].qid 'a' is that of an earlier"):
+        mrqa.read(_mrqa(tmp_path, *lines))
 
 
 def test_no_json(tmp_path):

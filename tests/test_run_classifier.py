@@ -977,6 +977,18 @@ def test_flags_that_do_not_fit(folder, tmp_path, capsys):
           "--test_file=x", "--labels=no.txt", task="custom")  # fmt: skip
 
 
+def test_data_that_a_run_would_replace(folder, tmp_path, capsys):
+    for name, flag in (("test_results.tsv", "test"), ("eval_results.txt", "dev")):
+        path = tmp_path / name
+        path.write_text("0\tgood\n")
+        do = {"test": "--do_predict", "dev": "--do_eval"}[flag]
+        columns = ["--label_column=0", "--text_a_column=1", "--labels=0,1"]
+        flags = _flags(folder, tmp_path, do, f"--{flag}_file={path}", *columns, task="custom")
+        line = _one_line(capsys, 2, *flags)
+        assert f"--{flag}_file={path} is {path}, which a run" in line
+        assert path.read_text() == "0\tgood\n"
+
+
 HEADER = {"cola": "", "mrpc": MRPC, "sts-b": f"{STSB}\n", "qqp": "id\tq1\tq2\ta\tb\tc\n"}
 
 
@@ -985,6 +997,7 @@ HEADER = {"cola": "", "mrpc": MRPC, "sts-b": f"{STSB}\n", "qqp": "id\tq1\tq2\ta\
     [
         ("mrpc", "train", b"1\t1\t2\tcaf\xe9\tb\n", "train.tsv:2: byte 0xE9 .* is not UTF-8"),
         ("mrpc", "dev", b"1\t1\t2\ta\tb\n1\t1\t2\ta\n", "dev.tsv:3: 4 columns found, 5 needed: '1"),
+        ("mrpc", "train", b"1\t1\t2\ta\n", "train.tsv:2: 4 columns .* --skip_bad_rows leaves such"),
         ("mrpc", "test", b"1,1,2,a,b\n", "test.tsv:2: 1 column found, 5 needed: .*tab separated"),
         ("mrpc", "train", b"2\t1\t2\ta\tb\n", "train.tsv:2: label '2' is not one of '0', '1'"),
         ("mrpc", "dev", b"", "dev.tsv has no rows for the dev set"),

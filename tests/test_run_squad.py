@@ -529,7 +529,7 @@ def test_answers_that_do_not_fit_a_window(folder, tmp_path, capsys, without_step
     path = tiny_squad.write_json(tmp_path / "train.json", (context, [whole]))
     line = _one_line(capsys, 1, *_flags(folder, tmp_path / "no", *flags,
                                         "--whole_answer_windows_only"))  # fmt: skip
-    assert "no window is left to train on; is --max_seq_length too short" in line
+    assert "no window is left to train on; expected contexts with text" in line
 
 
 def test_several_answers(folder, tmp_path, capsys, without_steps):
@@ -799,6 +799,14 @@ def test_members_that_one_model_cannot_run(folder, tmp_path, capsys):
     for member in (f"{two},{one}", one):
         line = _one_line(capsys, 1, *_predict(folder, tmp_path / "run", member, path, deep))
         assert f"--init_checkpoint={one}: it lacks bert/encoder/layer_1" in line
+    shutil.copytree(folder / "shallow", tmp_path / "heads")
+    config = json.loads((folder / "config.json").read_text()) | {"num_attention_heads": 1}
+    (tmp_path / "heads/bert_config.json").write_text(json.dumps(config))
+    member = f"{one},{tmp_path / 'heads'}"
+    line = _one_line(capsys, 1, *_predict(folder, tmp_path / "run", member, path))
+    assert f"num_attention_heads 2, but {tmp_path / 'heads/model.ckpt-1'} was trained" in line
+    line = _one_line(capsys, 2, *_predict(folder, tmp_path / "run", f"{one},{one}.index", path))
+    assert f"names one model twice, as {one} and as {one}.index" in line
     assert not (tmp_path / "run").exists()
 
 
@@ -1104,6 +1112,51 @@ def test_checkpoints_that_do_not_fit(folder, learned, first, tmp_path, capsys):
     data = copy / "model.ckpt-6.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:1000])
     fails("data-00000-of-00001: cut short: .*newest intact .*model.ckpt-0", *dev, output=copy)
+
+
+def test_what_shapes_do_not_tell(folder, learned, tmp_path, capsys, caplog):
+    """The config and the case that a model was trained with."""
+    tiny_squad.write_model(tmp_path, WORDS, hidden_act="relu")
+    relu = f"--bert_config_file={tmp_path / 'config.json'}"
+    flags = _predict(folder, tmp_path / "run", learned.prefix, folder / "dev.json")
+    line = _one_line(capsys, 1, *flags, relu)
+    assert re.search("hidden_act relu, but .* was trained with gelu .*/bert_config.json", line)
+    copy = tmp_path / "copy"
+    shutil.copytree(learned.output, copy)
+    more = ["--do_train", f"--train_file={folder / 'train.json'}", "--num_train_epochs=99"]
+    assert "hidden_act relu, but" in _one_line(capsys, 1, *_flags(folder, copy, *more), relu)
+    assert json.loads((copy / "bert_config.json").read_text())["hidden_act"] == "gelu"
+    assert _main(*flags, "--do_lower_case=false") == 0
+    for name in ("do_lower_case", "strip_accents"):
+        assert f"--{name}=false, but {learned.prefix} was trained with true" in caplog.text
+
+
+def test_data_that_a_run_would_replace_or_remove(folder, flat, tmp_path, capsys, without_steps):
+    questions = (folder / "dev.json").read_bytes()
+    for name in ("predictions.json", "null_odds.json", "nbest_predictions.json"):
+        path = tmp_path / name
+        path.write_bytes(questions)
+        for flag, more in (("predict", []), ("train", ["--do_train", f"--train_file={path}"])):
+            other = folder / "dev.json" if more else path
+            line = _one_line(capsys, 2, *_predict(folder, tmp_path, flat, other, *more))
+            assert f"--{flag}_file={path} is {path}, which a run with this --output_dir" in line
+        assert path.read_bytes() == questions
+        path.unlink()
+    (tmp_path / "predictions.json").symlink_to(folder / "dev.json")
+    line = _one_line(capsys, 2, *_predict(folder, tmp_path, flat, folder / "dev.json"))
+    assert f"is {tmp_path / 'predictions.json'}, which a run" in line
+
+
+def test_files_without_answers_are_not_scored(folder, flat, tmp_path, capsys, caplog):
+    asked = [squad_files.question("q"), squad_files.question("r")]
+    path = tiny_squad.write_json(tmp_path / "test.json", ("a b", asked))
+    flags = _predict(folder, tmp_path / "run", flat, path, "--do_eval")
+    assert "none of its questions has an answer to compare" in _one_line(capsys, 1, *flags)
+    asked[0] = squad_files.question("q", ("a", 0))
+    tiny_squad.write_json(tmp_path / "test.json", ("a b", asked))
+    assert _main(*flags) == 0
+    assert "1 of 2 questions have no answer to compare with" in caplog.text
+    assert "they count 0: r" in caplog.text
 
 
 def test_logits_that_are_not_numbers(folder, tmp_path, capsys):

@@ -1,0 +1,89 @@
+"""What the run that made a checkpoint left beside it, against what this run is given.
+
+Only what shapes cannot tell: another number of heads or another activation fits the same weights,
+and computes something else.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+import checkpoint_files
+import errors
+import modeling
+import options
+
+_log = logging.getLogger(__name__)
+
+
+def check_config(config: modeling.BertConfig, checkpoint: str, config_file: str) -> None:
+    """Compares a config with the bert_config.json beside a checkpoint, where there is one.
+
+    Args:
+      config: that is to be used.
+      checkpoint: a prefix or file; "" is none.
+      config_file: of ``config``, for messages.
+
+    Raises:
+      errors.UserError: they differ in num_attention_heads or hidden_act.
+    """
+    for path, before in _read(checkpoint, "bert_config.json"):
+        for key in ("num_attention_heads", "hidden_act"):
+            used, trained = getattr(config, key), before.get(key)
+            if trained is not None and str(trained).lower() != str(used).lower():
+                raise errors.UserError(
+                    f"--bert_config_file={config_file} has {key} {used}, but {checkpoint} was "
+                    f"trained with {trained} ({path}); give the config it was trained with"
+                )
+
+
+def warn_of_text(text: options.TokenizerOptions, checkpoint: str) -> None:
+    """Names flags by which texts become other tokens than those a checkpoint was trained on."""
+    for path, before in _read(checkpoint, "run.json"):
+        flags = before.get("flags")
+        if not isinstance(flags, dict):
+            continue
+        if "do_lower_case" not in flags:  # pre-training reads no text
+            continue
+        for name, used, trained in zip(
+            ("do_lower_case", "strip_accents"), _rules(vars(text)), _rules(flags), strict=True
+        ):
+            if used != trained:
+                _log.warning(
+                    "--%s=%s, but %s was trained with %s (%s)",
+                    name,
+                    str(used).lower(),
+                    checkpoint,
+                    str(trained).lower(),
+                    path,
+                )
+
+
+def _rules(flags: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Whether texts are lower-cased, and whether they lose accents."""
+    lower, strip = flags["do_lower_case"], flags.get("strip_accents")
+    return lower, lower if strip is None else strip
+
+
+def _read(checkpoint: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A JSON object in the directory of the checkpoint's run; none where it is missing or
+    damaged."""
+    for directory in checkpoint_files.run_directories([checkpoint]):
+        path = os.path.join(directory, name)
+        if not tf.io.gfile.exists(path):
+            continue
+        with tf.io.gfile.GFile(path, "rb") as file:
+            data = file.read()
+        try:
+            found = json.loads(data)
+        except ValueError:
+            return
+        if isinstance(found, dict):
+            yield path, found
+        return
