@@ -100,7 +100,10 @@ def difference(directory: str, arguments: Sequence[str]) -> str:
       errors.FlagError: a flag that run_classifier would refuse.
       errors.UserError: run.json is damaged.
     """
-    before = glue_files.read_json(os.path.join(directory, "run.json")).get("flags")
+    path = os.path.join(directory, "run.json")
+    before = glue_files.read_json(path).get("flags")
+    if not isinstance(before, dict | None):
+        raise glue_files.damaged(path, "flags is no JSON object")
     groups, _ = command_line.parse(arguments, run_classifier.GROUPS)
     if before is None:
         return ""

@@ -22,11 +22,18 @@ def read_json(path: str) -> dict[str, Any]:
             value = json.load(file)
     except FileNotFoundError:
         return {}
-    except ValueError as error:
-        raise errors.UserError(f"{path}: damaged, expected JSON: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise damaged(path, f"expected JSON: {error}") from None
     if not isinstance(value, dict):
-        raise errors.UserError(f"{path}: damaged, expected a JSON object")
+        raise damaged(path, "expected a JSON object")
     return value
+
+
+def damaged(path: str, why: str) -> errors.UserError:
+    """The error about a file of a run that cannot be used, with the cure."""
+    return errors.UserError(
+        f"{path}: damaged, {why}; delete {os.path.dirname(path)} to run it again"
+    )
 
 
 def last_words(log: str) -> str:

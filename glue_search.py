@@ -119,7 +119,11 @@ class Search:
             glue_states.note_start(about.directory)
         else:
             glue_files.remove_results(about.directory, "test_results")
-            glue_states.note_start(about.directory, model=glue_states.model(about.run))
+            glue_states.note_start(
+                about.directory,
+                model=glue_states.model(about.run),
+                tests=glue_sets.digest(self._sets[about.task].tests),
+            )
         _log.info("%s > %s", shlex.join(job.command), job.log)
 
     def done(self, job: processes.Job, end: processes.End) -> None:
@@ -235,9 +239,10 @@ class Search:
         if not glue_sets.are_predicted(task, tests, directory):
             return False
         best = self._summary(task).best
-        return best is not None and (
-            glue_states.predicted_with(directory) == glue_states.model(best.run)
-        )
+        return best is not None and glue_states.predicted_with(directory) == {
+            "model": glue_states.model(best.run),
+            "tests": glue_sets.digest(tests),
+        }
 
     # ------------------------------------------------------------------ summary
 
@@ -276,4 +281,8 @@ class Search:
         """
         told = [f"{errors.some(names)}: {reason}" for reason, names in self._failures.items()]
         if told:
-            raise errors.UserError(f"failed: {'; '.join(told)}; the same command tries them again")
+            damaged = any("damaged" in reason or "cut short" in reason for reason in self._failures)
+            hint = " once the folders of those with damaged files are deleted" if damaged else ""
+            raise errors.UserError(
+                f"failed: {'; '.join(told)}; the same command tries them again{hint}"
+            )

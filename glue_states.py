@@ -47,7 +47,7 @@ def state(run: glue_runs.Run) -> State:
       errors.UserError: one of its files is damaged.
     """
     outcome = _outcome(run.directory)
-    seconds, status = float(outcome.get("seconds", 0.0)), outcome.get("exit_status")
+    seconds, status = outcome["seconds"], outcome.get("exit_status")
     if status:
         return State(FAILED, {}, seconds, status)
     found = results(run)
@@ -71,7 +71,7 @@ def note_end(directory: str, status: int | None, seconds: float) -> None:
       status: exit status; None where it was told to stop.
       seconds: to add to those that it took before.
     """
-    before = float(_outcome(directory).get("seconds", 0.0))
+    before = _outcome(directory)["seconds"]
     _note(directory, {"exit_status": status, "seconds": round(before + seconds, 1)})
 
 
@@ -82,12 +82,22 @@ def model(run: glue_runs.Run) -> dict[str, Any]:
 
 
 def predicted_with(directory: str) -> dict[str, Any]:
-    """The ``model`` whose predictions a directory has, or was about to get."""
-    return _outcome(directory).get("model", {})
+    """The ``model`` whose predictions a directory has, or was about to get, and of what.
+
+    Returns:
+      "model", and "tests", the digest of the test sets; empty where nothing was predicted.
+    """
+    outcome = _outcome(directory)
+    return {name: outcome[name] for name in ("model", "tests") if name in outcome}
 
 
 def _outcome(directory: str) -> dict[str, Any]:
-    return glue_files.read_json(os.path.join(directory, _OUTCOME))
+    """The notes, "seconds" among them."""
+    path = os.path.join(directory, _OUTCOME)
+    notes = {"seconds": 0.0, **glue_files.read_json(path)}
+    if not isinstance(notes["seconds"], int | float):
+        raise glue_files.damaged(path, f"seconds is {notes['seconds']!r}; expected a number")
+    return notes
 
 
 def _note(directory: str, notes: Mapping[str, Any]) -> None:
@@ -121,9 +131,9 @@ def results(run: glue_runs.Run) -> dict[str, float]:
 
 
 def _read_results(path: str) -> dict[str, float]:
-    with open(path, encoding="utf-8") as file:
+    with open(path, encoding="utf-8", errors="replace") as file:
         pairs = [line.split(" = ") for line in file.read().splitlines()]
     try:
         return {name: float(value) for name, value in pairs}
     except ValueError:
-        raise errors.UserError(f"{path}: damaged, expected lines such as loss = 0.4") from None
+        raise glue_files.damaged(path, "expected lines such as loss = 0.4") from None

@@ -80,11 +80,16 @@ def check_data(directory: str, flag: str, paths: Sequence[str]) -> None:
                 )
 
 
+def check_name(flag: str, path: str) -> None:
+    """Refuses a file name that a file system, or the temporary name made of it, has no room for."""
+    if len(os.fsencode(os.path.basename(path))) > _LONGEST_NAME:
+        raise errors.FlagError(f"--{flag}: the name is longer than {_LONGEST_NAME} bytes: {path}")
+
+
 def _check(flag: str, path: str, fits: Callable[[str], bool], kind: str) -> str:
     if "://" in path:
         return path
-    if len(os.fsencode(os.path.basename(path))) > _LONGEST_NAME:
-        raise errors.FlagError(f"--{flag}: the name is longer than {_LONGEST_NAME} bytes: {path}")
+    check_name(flag, path)
     real = os.path.realpath(path)
     if os.path.lexists(real) and not fits(real):
         raise errors.FlagError(f"--{flag}={path} is not {kind}; give another name")

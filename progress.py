@@ -87,16 +87,29 @@ class Events:
     def cut(self, step: int) -> None:
         """Drops rows of metrics.jsonl after a step: a killed run got further than its "
         "checkpoint."""
+        rows = [] if self._directory is None else self._rows()
+        if rows and self._directory is not None:
+            text = "".join(f"{row}\n" for row in rows if _step_of(row) <= step)
+            checkpoint_files.write_text(os.path.join(self._directory, "metrics.jsonl"), text)
+
+    def has_evaluation(self, step: int) -> bool:
+        """Whether metrics.jsonl has a row of an evaluation at a step."""
         if self._directory is None:
-            return
+            return False
+        return any(
+            _step_of(row) == step and any(name.startswith("eval_") for name in json.loads(row))
+            for row in self._rows()
+        )
+
+    def _rows(self) -> list[str]:
         import tensorflow as tf
 
+        assert self._directory is not None
         path = os.path.join(self._directory, "metrics.jsonl")
         if not tf.io.gfile.exists(path):
-            return
+            return []
         with tf.io.gfile.GFile(path) as file:
-            rows = [row for row in file.read().splitlines() if _step_of(row) <= step]
-        checkpoint_files.write_text(path, "".join(f"{row}\n" for row in rows))
+            return file.read().splitlines()
 
 
 def _step_of(row: str) -> float:

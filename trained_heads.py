@@ -11,6 +11,7 @@ import checkpoint_files
 import checkpoints
 import errors
 import options
+from tasks import examples
 
 # The flag of a kind of outputs, by their first word.
 _KINDS = {"multi-label": "--multi_label, ", "regression": "--regression, "}
@@ -73,7 +74,7 @@ class Head:
         if not found or not tf.io.gfile.exists(path):
             return path, ""
         with tf.io.gfile.GFile(path) as file:
-            return path, f"{kind}labels {', '.join(file.read().splitlines())}"
+            return path, f"{kind}labels {examples.listed(file.read().splitlines())}"
 
 
 def _short(text: str) -> str:

@@ -321,6 +321,13 @@ class Trainer:
         """
         assert self._schedule is not None, "prepare_training comes first"
         first, last = self.step, self._schedule.total_steps
+        # A run may have been killed between a save and the evaluation of that step.
+        is_missed = (
+            evaluate is not None
+            and first > 0
+            and progress.is_time(first - 1, first, self._run.eval_steps, last)
+            and not self._events.has_evaluation(first)
+        )
         if first >= last:
             _log.warning(
                 "nothing to train: %s is at step %d, and %s ends training at step %d; raise it to "
@@ -330,23 +337,33 @@ class Trainer:
                 self._length_flag,
                 last,
             )
+            if is_missed and evaluate:
+                with self._writing():
+                    self._keep_best(evaluate(), best)
             return True
         with _explained():  # before anything is written
             next(iter(batches.dataset(tf.distribute.InputContext(), self._examples_seen)))
         if first:
             _log.info("back at step %d, after %d examples", first, self._examples_seen)
-        with contextlib.ExitStack() as stack:
+        with self._writing():
             if self.is_chief:
-                stack.enter_context(_sole_writer(self._run.output_dir))
                 checkpoints.clean_leftovers(self._run.output_dir)
                 self._events.cut(first)
                 if begin:
                     begin()
+            if is_missed and evaluate:
+                self._keep_best(evaluate(), best)
             self._loop(batches, evaluate, best)
         if self.step < last:
             self._save_step()
             _log.info("stopped at step %d; the same command goes on from there", self.step)
         return self.step >= last
+
+    def _writing(self) -> contextlib.AbstractContextManager[None]:
+        """Keeps other runs out of the directory while the chief writes there."""
+        if not self.is_chief:
+            return contextlib.nullcontext()
+        return _sole_writer(self._run.output_dir)
 
     def _loop(
         self, batches: Batches, evaluate: Callable[[], Mapping[str, float]] | None, best: Best
@@ -432,15 +449,15 @@ class Trainer:
         _log.info("step %d: %s", self.step, results_files.one_line(results))
         if not self.is_chief:
             return
-        self._events.write(self.step, {f"eval_{name}": value for name, value in results.items()})
         directory = os.path.join(self._run.output_dir, "best")
         kept = checkpoints.latest(directory)
         before = checkpoints.read_state(kept).get(best.result) if kept else None
         value = results[best.result]
-        if before is not None and not (value > before if best.higher else value < before):
-            return
-        prefix = self._save(directory, keep=1, **{best.result: value})
-        _log.info("best %s so far, kept as %s", best.result, prefix)
+        if before is None or (value > before if best.higher else value < before):
+            prefix = self._save(directory, keep=1, **{best.result: value})
+            _log.info("best %s so far, kept as %s", best.result, prefix)
+        # Last: a step without this row is evaluated when a killed run goes on.
+        self._events.write(self.step, {f"eval_{name}": value for name, value in results.items()})
 
     # ------------------------------------------------------------------ evaluation
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import errors
 import inputs
 import options
+import outputs
 from tasks import examples as task_examples
 from tasks import glue, metrics
 
@@ -75,7 +76,7 @@ class ClassifierData:
         if not self.labels:
             return "regression"
         several = "multi-label " if self.kind == task_examples.MULTI_LABEL else ""
-        return f"{several}labels {', '.join(self.labels)}"
+        return f"{several}labels {task_examples.listed(self.labels)}"
 
     def read(self, do_train: bool, eval_steps: bool) -> None:
         """Reads all sets that the run needs, so that every mistake in them shows first.
@@ -95,7 +96,13 @@ class ClassifierData:
             self.examples |= devs
         if task.do_predict:
             tests = _test_sets(self._processor, folder)
-            tests |= _other_sets("test", others, self._processor, folder)
+            more = _other_sets("test", others, self._processor, folder)
+            for name in tests.keys() & more.keys():
+                raise errors.FlagError(
+                    f"--test_file and --also_tasks: both results would be in {name}.tsv; give the "
+                    "file another name"
+                )
+            tests |= more
             self.tests = list(tests)
             self.examples |= tests
         for part in self.examples:
@@ -105,7 +112,19 @@ class ClassifierData:
         """Finds what a processor of one's own may do wrong; tables are checked row by row."""
         from tasks import classifier_features
 
-        found = self.examples[part] = list(self.examples[part])
+        given = self.examples[part]
+        if not isinstance(given, Iterable):
+            raise errors.UserError(
+                f"--task_name={self._task.task_name}: the examples for {part} are {given!r}; "
+                "expected a list of InputExample"
+            )
+        found = self.examples[part] = list(given)
+        for other in found:
+            if not hasattr(other, "text_a"):
+                raise errors.UserError(
+                    f"--task_name={self._task.task_name}: {other!r} is among the examples for "
+                    f"{part}; expected InputExample"
+                )
         if not found:
             raise errors.UserError(f"--task_name={self._task.task_name}: no examples for {part}")
         labelled = part not in self.tests
@@ -193,7 +212,10 @@ def _labels_of(processor: task_examples.DataProcessor, task_name: str) -> list[s
     if processor.kind == task_examples.REGRESSION:
         return []
     about += ".get_labels()"
-    labels = [str(label) for label in processor.get_labels()]
+    given = processor.get_labels()
+    if not isinstance(given, Collection) or isinstance(given, str):
+        raise errors.UserError(f"{about} gives {given!r}; expected a list of labels")
+    labels = [str(label) for label in given]
     if not labels:
         raise errors.UserError(
             f"{about} gives no labels; only a processor of kind regression may have none"
@@ -279,6 +301,7 @@ def _test_sets(processor: task_examples.DataProcessor, folder: str) -> _Sets:
         return {"test_results": processor.read("test", paths[0])}
     names = [f"test_results-{_stem(path)}" for path in paths]
     for name in names:
+        outputs.check_name("test_file", f"{name}.tsv")
         same = [path for path, other in zip(paths, names, strict=True) if other == name]
         if len(same) > 1:
             raise errors.FlagError(

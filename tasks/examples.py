@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -93,6 +94,13 @@ class DataProcessor:
         """The rows of a tab separated file, a header included; quotes are data by default."""
         table = tables.Table(input_file, header=False, kind="tsv", quote=quotechar)
         return [list(row.fields) for row in table]
+
+
+def listed(labels: Sequence[str]) -> str:
+    """Labels as one text, which no other labels have."""
+    if any(", " in label for label in labels):
+        return json.dumps(list(labels))
+    return ", ".join(labels)
 
 
 def metrics_of(processor: DataProcessor) -> tuple[str, ...]:

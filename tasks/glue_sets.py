@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import hashlib
 import os
 from collections.abc import Mapping
 
@@ -112,6 +113,18 @@ def are_predicted(task: str, tests: Mapping[str, str], directory: str) -> bool:
     """Whether a directory has predictions of all test sets of a task, and there are some."""
     paths = [os.path.join(directory, results_name(name, task)) for name in tests]
     return bool(paths) and all(map(os.path.isfile, paths))
+
+
+def digest(tests: Mapping[str, str]) -> str:
+    """What tells the files of some test sets, as ``Sets.tests``, from others."""
+    found = hashlib.sha256()
+    for name, folder in tests.items():
+        processor = glue.create_processor(name)
+        assert isinstance(processor, glue.TableProcessor)
+        for path in processor.files("test", folder):
+            with open(path, "rb") as file:
+                found.update(file.read())
+    return found.hexdigest()
 
 
 def tables(task: str, tests: Mapping[str, str], directory: str) -> dict[str, str]:

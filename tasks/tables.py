@@ -277,12 +277,12 @@ def _json_lines(path: str) -> Iterator[Row]:
             continue
         try:
             value = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             value = error
         if not isinstance(value, dict):
             raise errors.UserError(
                 f"{path}:{number}: {shown(line)} is not a JSON object"
-                f"{f' ({value})' if isinstance(value, ValueError) else ''}; "
+                f"{f' ({value})' if isinstance(value, Exception) else ''}; "
                 "expected one object a line"
             )
         yield Row(number, value)

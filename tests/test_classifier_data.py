@@ -100,6 +100,22 @@ def test_several_files_to_predict(make, tmp_path):
     )
 
 
+def test_results_names_that_clash_or_are_too_long(make, tmp_path):
+    (tmp_path / "MNLI").mkdir()
+    text = "index\tsentence1\tsentence2\n0\ta\tb\n"
+    (tmp_path / "MNLI/diagnostic.tsv").write_text(text)
+    for name in ("ax.tsv", "b.tsv", f"{'x' * 190}.tsv"):
+        (tmp_path / name).write_text("text\nx\n")
+    labels = "contradiction,entailment,neutral"
+    own = {"labels": labels, "do_predict": True, "data_dir": str(tmp_path / "MNLI")}
+    data = make(test_file=f"{tmp_path}/ax.tsv,{tmp_path}/b.tsv", also_tasks="ax", **own)
+    with pytest.raises(errors.FlagError, match="both results would be in test_results-ax.tsv"):
+        data.read(False, False)
+    data = make(test_file=f"{tmp_path}/b.tsv,{tmp_path}/{'x' * 190}.tsv", **own)
+    with pytest.raises(errors.FlagError, match="--test_file: the name is longer than 200 bytes"):
+        data.read(False, False)
+
+
 def test_labels_with_spaces_are_found_again(make, tmp_path):
     """What labels.txt keeps of the labels is what training saw."""
     labels = [["a ", "b  c"], ["\ta", "\u3000d"], ["e\x85"]]
@@ -186,6 +202,8 @@ def own(tmp_path, monkeypatch):
         ({"labels": ["a", "b", "a"]}, r"\.get_labels\(\) gives 'a' twice; give each label once"),
         ({"labels": [1, "1"]}, r"\.get_labels\(\) gives '1' twice"),
         ({"labels": []}, r"\.get_labels\(\) gives no labels; only a processor of kind regression"),
+        ({"labels": None}, r"\.get_labels\(\) gives None; expected a list of labels"),
+        ({"labels": "ab"}, r"\.get_labels\(\) gives 'ab'; expected a list of labels"),
         ({"labels": ["a", "b\nc"]}, r"gives 'b\\nc', which has a line break"),
         ({"labels": ["a", "b\ud83d"]}, r"gives 'b\\ud83d', which has half of a surrogate pair"),
     ],
@@ -194,6 +212,25 @@ def test_a_processor_that_says_what_cannot_be(own, attributes, message):
     with pytest.raises(errors.UserError, match=f"^--task_name=own: _Mine.*{message}") as found:
         own(**attributes)
     assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        (None, "the examples for eval_results are None; expected a list of InputExample"),
+        (["x"], "'x' is among the examples for eval_results; expected InputExample"),
+        ([glue.PaddingInputExample()], "PaddingInputExample object at .* expected InputExample"),
+    ],
+)
+def test_a_processor_that_gives_no_examples(own, given, message):
+    data = own(get_dev_examples=lambda self, folder: given)
+    with pytest.raises(errors.UserError, match=message):
+        data.read(False, False)
+
+
+def test_labels_with_commas_are_told_apart(own):
+    found = {own(labels=labels).outputs for labels in (["a", "b, c"], ["a, b", "c"])}
+    assert found == {'labels ["a", "b, c"]', 'labels ["a, b", "c"]'}
 
 
 @pytest.mark.parametrize("labels", [[0, 1], range(3), np.arange(2), [True, False]])

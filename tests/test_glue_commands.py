@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import pathlib
 
+import pytest
+
 import command_line
+import errors
 import glue_commands
 import glue_runs
 import options
@@ -101,6 +104,13 @@ def test_changed_flags_are_named(tmp_path):
     )
     other = glue_commands.training_flags(run, "/e", _groups())
     assert "--data_dir=/d, not /e" in glue_commands.difference(run.directory, other)
+
+
+def test_a_damaged_run_json(tmp_path):
+    run = _run(tmp_path)
+    _write(run, "run.json", '{"flags": []}')
+    with pytest.raises(errors.UserError, match="run.json: damaged, flags is no .*; delete"):
+        glue_commands.difference(run.directory, [])
 
 
 def test_a_flag_that_run_json_does_not_know_had_its_default(tmp_path):

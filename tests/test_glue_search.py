@@ -33,6 +33,9 @@ class _Bench:
         text = options.TokenizerOptions(vocab_file="v")
         self.groups = (options.GlueRunOptions(**each), text, model, options.DeviceOptions())
         places = {name: str(folder) for name in tests}
+        for name in ("test", "diagnostic"):
+            if not (folder / f"{name}.tsv").exists():
+                (folder / f"{name}.tsv").write_text("index\ta\tb\n0\tone\ttwo\n")
         sets = {
             "rte": glue_sets.Sets(str(folder), rows, {"a": 0.5, "b": 0.5}, places),
             "sts-b": glue_sets.Sets(str(folder), 3 * rows, {}, {}),
@@ -282,6 +285,18 @@ def test_a_run_that_was_made_by_hand_predicts_anew(tmp_path):
     bench.predict()
     (directory / "eval_results.txt").write_text("eval_accuracy = 0.71\n")
     assert len(_Bench(tmp_path, *_ONE).begin().work.queue) == 1
+
+
+def test_a_test_set_of_other_rows_is_predicted_anew(tmp_path):
+    tests = {"rte": str(tmp_path)}
+    bench = _Bench(tmp_path, *_ONE).begin()
+    bench.finish(0.7)
+    bench.predict()
+    (tmp_path / "test.tsv").write_text("index\ta\tb\n0\ttwo\tone\n")
+    again = _Bench(tmp_path, *_ONE).begin()
+    assert not again.work.is_predicted("rte", tests)
+    again.predict()
+    assert again.work.is_predicted("rte", tests)
 
 
 def test_predictions_are_those_of_the_best_run_or_none(tmp_path):

@@ -84,9 +84,10 @@ def test_what_predicted_is_noted(tmp_path):
     glue_states.note_start(run.directory)
     (tmp_path / "test").mkdir()
     assert glue_states.predicted_with(str(tmp_path / "test")) == {}
-    glue_states.note_start(str(tmp_path / "test"), model=glue_states.model(run))
+    notes = {"model": glue_states.model(run), "tests": "0a1b"}
+    glue_states.note_start(str(tmp_path / "test"), **notes)
     glue_states.note_end(str(tmp_path / "test"), 0, 1.0)
-    assert glue_states.predicted_with(str(tmp_path / "test")) == glue_states.model(run)
+    assert glue_states.predicted_with(str(tmp_path / "test")) == notes
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,9 @@ def test_what_predicted_is_noted(tmp_path):
     [
         ("outcome.json", "{", "outcome.json: damaged, expected JSON"),
         ("outcome.json", "[]", "outcome.json: damaged, expected a JSON object"),
+        ("outcome.json", '{"seconds": "x"}', "outcome.json: damaged, seconds is 'x'; .*; delete"),
         ("eval_results.txt", "eval_accuracy\n", "eval_results.txt: damaged, expected lines"),
+        ("eval_results.txt", "\ufffd", "eval_results.txt: damaged, expected lines .*; delete .*7"),
         ("eval_results.txt", "eval_f1 = 0.5\n", "no eval_accuracy; delete .* to run it again"),
     ],
 )

@@ -237,6 +237,7 @@ def test_runs_beside_one_that_refuses_the_flags_are_told_to_stop(folder, tmp_pat
         ("--tasks=mrpc,,rte", 2, "--tasks=mrpc,,rte: an item is empty"),
         ("--tasks=sst2,rte,SST-2", 2, "--tasks=sst2,rte,SST-2: sst-2 stands there twice"),
         ("--learning_rates=2e-5,fast", 2, "--learning_rates: fast is not a number above 0"),
+        ("--learning_rates=1_0e-5", 2, "--learning_rates: 1_0e-5 is not a number above 0"),
         ("--learning_rates=0", 2, "--learning_rates: 0 is not a number above 0"),
         ("--learning_rates=nan", 2, "--learning_rates: nan is not a number above 0"),
         ("--learning_rates=2", 2, "--learning_rates: 2 is not a number above 0"),

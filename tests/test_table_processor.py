@@ -111,6 +111,15 @@ def test_test_sets_need_no_label(tmp_path):
     assert [example.label for example in found] == [None]
 
 
+def test_labels_of_a_test_set_may_be_of_any_kind(tmp_path):
+    path = tmp_path / "test.jsonl"
+    path.write_text('{"t": "a", "l": ["x"]}\n{"t": "b", "l": {}}\n{"t": "c", "l": null}\n')
+    own = glue.create_processor(
+        "custom", test_file=str(path), text_a_column="t", label_column="l", labels=["x", "y"]
+    )
+    assert [example.label for example in own.get_test_examples("")] == [None] * 3
+
+
 @pytest.mark.parametrize("score", ["nan", "inf", "", "A plane is taking off.", "3,8", "1_0"])
 def test_a_score_that_is_no_number(read, score):
     header = (

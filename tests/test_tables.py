@@ -109,7 +109,7 @@ def test_json_lines(tmp_path):
         table.cell(second, "n")
 
 
-@pytest.mark.parametrize("line", ["[1]", "text", '{"a": 1', "3"])
+@pytest.mark.parametrize("line", ["[1]", "text", '{"a": 1', "3", '{"a": ' + "[" * 100_000])
 def test_a_line_that_is_no_object(tmp_path, line):
     path = _write(tmp_path, "a.jsonl", f'{{"a": 1}}\n{line}\n')
     with pytest.raises(errors.UserError, match=r"a\.jsonl:2: .* is not a JSON object"):
