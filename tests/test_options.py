@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import signal
 import subprocess
 import sys
 
@@ -170,6 +171,18 @@ def test_exit_status_and_one_line(capsys):
             raise errors.UserError("bad data")
 
         _run(work, *NEEDED, "--debug")
+
+
+def test_an_interrupt_that_comes_out_as_another_error(capsys):
+    def work(*_):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise SystemError("bad argument to internal function") from None
+
+    assert _run(work, *NEEDED) == 130
+    assert capsys.readouterr().err == "run_x.py: error: interrupted\n"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_tensorflow_talks_of_its_devices_only_where_its_logger_was_set_to():
