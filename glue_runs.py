@@ -156,9 +156,8 @@ def _rate(item: str) -> float:
         rate = float(item)
     except ValueError:
         rate = math.nan
-    if (
-        "_" in item or not 0 < rate <= 1
-    ):  # the rate of a run, as --learning_rate takes it, and no slip of the pen
+    # As --learning_rate takes it, and no slip of the pen.
+    if "_" in item or not 0 < rate <= 1:
         raise errors.FlagError(
             f"--learning_rates: {item} is not a number above 0 and up to 1, such as 2e-5"
         )

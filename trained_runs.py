@@ -36,11 +36,21 @@ def check_config(config: modeling.BertConfig, checkpoint: str, config_file: str)
     for path, before in _read(checkpoint, "bert_config.json"):
         for key in ("num_attention_heads", "hidden_act"):
             used, trained = getattr(config, key), before.get(key)
-            if trained is not None and str(trained).lower() != str(used).lower():
+            if key in before and _computes(key, trained) not in (None, _computes(key, used)):
                 raise errors.UserError(
                     f"--bert_config_file={config_file} has {key} {used}, but {checkpoint} was "
                     f"trained with {trained} ({path}); give the config it was trained with"
                 )
+
+
+def _computes(key: str, value: Any) -> Any:
+    """What a value of a config stands for; None where this project does not know it."""
+    if key != "hidden_act":
+        return value
+    try:
+        return modeling.activation(value)
+    except errors.UserError:  # such as gelu_new, another name of what is gelu here
+        return None
 
 
 def warn_of_text(text: options.TokenizerOptions, checkpoint: str) -> None:

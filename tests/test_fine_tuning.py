@@ -6,6 +6,7 @@ import json
 import logging
 
 import pytest
+import tensorflow as tf
 import tiny
 
 import checkpoints
@@ -73,6 +74,19 @@ def test_attention_follows_the_checkpoint(tmp_path, place):
     assert found.attention == "left_to_right"
     assert checkpoints.source("", str(tmp_path / "no")) == ""
     assert fine_tuning.read_config(flags, 16).attention == "bidirectional"
+
+
+@pytest.mark.parametrize("before, fits", [("GELU", True), ("gelu_new", True), ("tanh", False)])
+def test_the_activation_beside_a_checkpoint(tmp_path, before, fits):
+    path = tiny.write_config(tmp_path / "config.json")
+    prefix = checkpoints.save(str(tmp_path / "run"), 3, {"a": tf.zeros([2])})
+    (tmp_path / "run/bert_config.json").write_text(json.dumps({"hidden_act": before}))
+    flags = options.ModelOptions(bert_config_file=path)
+    if fits:
+        assert fine_tuning.read_config(flags, 16, prefix).hidden_act == "gelu"
+        return
+    with pytest.raises(errors.UserError, match="has hidden_act gelu, but .* trained with tanh"):
+        fine_tuning.read_config(flags, 16, prefix)
 
 
 def test_sequences_longer_than_the_positions(tmp_path):
