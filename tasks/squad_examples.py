@@ -11,6 +11,7 @@ import dataclasses
 import logging
 import random
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -317,7 +318,7 @@ class _Reader:
                 )
         if repeated:
             _log.warning("%s repeats question ids: %s", self._source, errors.some(repeated))
-        empty = [q.qas_id for q in questions if not contexts[q.paragraph].strip(_WORD_SPACE)]
+        empty = [q.qas_id for q in questions if not _has_text(contexts[q.paragraph])]
         if empty:
             _log.warning(
                 "%s: the context is empty for questions %s", self._source, errors.some(empty)
@@ -329,6 +330,14 @@ class _Reader:
                 self._source,
                 self.summary.impossible,
             )
+
+
+def _has_text(context: str) -> bool:
+    """Whether the tokenizer leaves something of a context; the first character mostly tells."""
+    return any(
+        char not in "\0\ufffd" and unicodedata.category(char) not in ("Cc", "Cf", "Zs")
+        for char in context
+    )
 
 
 def locate(context: str, text: str, start: int) -> tuple[int, int] | str:

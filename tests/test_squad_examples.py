@@ -185,9 +185,10 @@ def test_ids_that_occur_twice(caplog):
     assert "repeats question ids: a" in caplog.text
 
 
-def test_empty_context(caplog):
+@pytest.mark.parametrize("context", ["", " \n", "\u200b\xa0\xad", "\ufffd\0"])
+def test_empty_context(caplog, context):
     data = squad_files.data(
-        (" \n", [squad_files.question("a")]), (ROME, [squad_files.question("b")])
+        (context, [squad_files.question("a")]), (ROME, [squad_files.question("b")])
     )
     examples = squad_examples.parse(data, "f", is_training=False)
     assert [q.qas_id for q in examples.questions] == ["a", "b"]
