@@ -17,7 +17,14 @@ ROWS = (
     ("command_line", "tokenization", "safetensors_weights", "weight_matching"),
     ("checkpoint_files", "checkpoints", "modeling", "optimization", "devices"),
     ("batching", "record_batches"),
-    ("pretraining_instances", "pretraining_shards", "results_files", "progress", "steps"),
+    (
+        "pretraining_instances",
+        "pretraining_shards",
+        "results_files",
+        "progress",
+        "steps",
+        "trained_runs",
+    ),
     (
         "heads",
         "tasks",

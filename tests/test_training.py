@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import logging
@@ -366,33 +367,29 @@ def test_an_evaluation_lost_to_a_kill_is_made_up_for(data, tmp_path):
     class Killed(BaseException):
         pass
 
-    def killed():
-        raise Killed
-
-    for steps in (2, 4):  # killed at the last step, then at one in between
-        with pytest.raises(Killed):
-            trainer = _trainer(tmp_path, eval_steps=2, save_checkpoints_steps=2)
-            _train(trainer, _batches(data), _schedule(steps), evaluate=killed)
-        assert checkpoints.latest(str(tmp_path)) == str(tmp_path / f"model.ckpt-{steps}")
-        assert checkpoints.latest(str(tmp_path / "best")) == (
-            None if steps == 2 else str(tmp_path / "best/model.ckpt-2")
-        )
-        for count in (1, 0):  # made up for once
-            found = []
-            again = _trainer(tmp_path, eval_steps=2)
-            evaluate = lambda: found.append(again.step) or {"loss": 5.0 - steps}  # noqa: B023, E731
-            assert _train(again, _batches(data), _schedule(steps), evaluate=evaluate)
-            assert found == [steps] * count
-        best = checkpoints.latest(str(tmp_path / "best"))
-        assert best == str(tmp_path / f"best/model.ckpt-{steps}")
-    with pytest.raises(Killed):
+    def run(steps, is_killed=False):
+        """The steps at which an evaluation was asked for."""
         trainer = _trainer(tmp_path, eval_steps=2, save_checkpoints_steps=2)
-        _train(trainer, _batches(data), _schedule(8), evaluate=killed)
-    found = []
-    again = _trainer(tmp_path, eval_steps=2)
-    _train(again, _batches(data), _schedule(8),
-           evaluate=lambda: found.append(again.step) or {"loss": 2.0})  # fmt: skip
-    assert found == [6, 8]
+        found = []
+
+        def evaluate():
+            found.append(trainer.step)
+            if is_killed:
+                raise Killed
+            return {"loss": 9.0 - trainer.step}
+
+        with pytest.raises(Killed) if is_killed else contextlib.nullcontext():
+            assert _train(trainer, _batches(data), _schedule(steps), evaluate=evaluate)
+        return found
+
+    assert run(2, is_killed=True) == [2]  # at the last step
+    assert checkpoints.latest(str(tmp_path)) == str(tmp_path / "model.ckpt-2")
+    assert checkpoints.latest(str(tmp_path / "best")) is None
+    assert run(2) == [2]
+    assert checkpoints.latest(str(tmp_path / "best")) == str(tmp_path / "best/model.ckpt-2")
+    assert run(2) == []
+    assert run(6, is_killed=True) == [4]  # at one in between
+    assert run(6) == [4, 6]
 
 
 def test_evaluation_needs_trained_weights(data, tmp_path):
