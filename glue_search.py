@@ -281,8 +281,7 @@ class Search:
         """
         told = [f"{errors.some(names)}: {reason}" for reason, names in self._failures.items()]
         if told:
-            damaged = any("damaged" in reason or "cut short" in reason for reason in self._failures)
-            hint = " once the folders of those with damaged files are deleted" if damaged else ""
             raise errors.UserError(
-                f"failed: {'; '.join(told)}; the same command tries them again{hint}"
+                f"failed: {'; '.join(told)}; the same command tries them again, from what their "
+                "folders have (delete a folder to begin anew)"
             )

@@ -87,24 +87,23 @@ class Events:
     def cut(self, step: int) -> None:
         """Drops rows of metrics.jsonl after a step: a killed run got further than its "
         "checkpoint."""
-        rows = [] if self._directory is None else self._rows()
-        if rows and self._directory is not None:
+        rows = self._rows()
+        if self._directory is not None and rows:
             text = "".join(f"{row}\n" for row in rows if _step_of(row) <= step)
             checkpoint_files.write_text(os.path.join(self._directory, "metrics.jsonl"), text)
 
     def has_evaluation(self, step: int) -> bool:
         """Whether metrics.jsonl has a row of an evaluation at a step."""
-        if self._directory is None:
-            return False
         return any(
             _step_of(row) == step and any(name.startswith("eval_") for name in json.loads(row))
             for row in self._rows()
         )
 
     def _rows(self) -> list[str]:
+        if self._directory is None:
+            return []
         import tensorflow as tf
 
-        assert self._directory is not None
         path = os.path.join(self._directory, "metrics.jsonl")
         if not tf.io.gfile.exists(path):
             return []

@@ -61,7 +61,7 @@ def write_run_description(
     """
     flags = {key: value for group in groups for key, value in vars(group).items()}
     path = os.path.join(directory, "run.json")
-    before = _flags(path)
+    before = flags_of(directory)
     if before.get("do_train"):
         for name in sorted(_OF_TRAINING & flags.keys() & before.keys()):
             if flags[name] != before[name]:
@@ -80,13 +80,20 @@ def write_run_description(
     checkpoint_files.write_text(os.path.join(directory, "bert_config.json"), config)
 
 
-def _flags(path: str) -> dict[str, Any]:
-    """The flags in a run.json; none where it is missing or damaged."""
+def read_object(path: str) -> dict[str, Any]:
+    """The object in a JSON file that need not be there; empty where it is missing or damaged."""
     if not tf.io.gfile.exists(path):
         return {}
+    with tf.io.gfile.GFile(path, "rb") as file:
+        data = file.read()
     try:
-        with tf.io.gfile.GFile(path) as file:
-            flags = json.loads(file.read())["flags"]
-    except (KeyError, TypeError, ValueError):
+        found = json.loads(data)
+    except ValueError:
         return {}
+    return found if isinstance(found, dict) else {}
+
+
+def flags_of(directory: str) -> dict[str, Any]:
+    """The flags in the run.json of a directory; none where it is missing or damaged."""
+    flags = read_object(os.path.join(directory, "run.json")).get("flags")
     return flags if isinstance(flags, dict) else {}

@@ -59,8 +59,6 @@ def squad(
     import evaluation
     import fine_tuning
     import results_files
-    import tokenization
-    import trained_runs
     import training
 
     evaluation.check(run, tuning.do_train)
@@ -75,9 +73,7 @@ def squad(
     source = checkpoints.source(first.init_checkpoint, run.output_dir, evaluated)
     config = fine_tuning.read_config(first, task.max_seq_length, source)
     data.tokenizer = fine_tuning.create_tokenizer(text, config, first.init_checkpoint, source)
-    for member in members[1:]:
-        tokenization.validate_case_matches_checkpoint(text.do_lower_case, member)
-        trained_runs.check_config(config, checkpoints.resolve(member).path, model.bert_config_file)
+    _check_texts_and_configs(members[1:], text, config, model.bert_config_file)
     data.lengths = fine_tuning.static_lengths(device, task.max_seq_length)
     strategy = devices.create_strategy(device)
     trainer = _create_trainer(config, strategy, members, model, tuning, run, device)
@@ -298,6 +294,24 @@ def _create_trainer(
     if len(members) > 1:
         _check_members(trainer, members, run.output_dir)
     return trainer
+
+
+def _check_texts_and_configs(
+    members: Sequence[str],
+    text: options.TokenizerOptions,
+    config: modeling.BertConfig,
+    bert_config_file: str,
+) -> None:
+    """Finds members of an ensemble that were trained on other tokens, or with another config."""
+    import checkpoints
+    import tokenization
+    import trained_runs
+
+    for member in members:
+        tokenization.validate_case_matches_checkpoint(text.do_lower_case, member)
+        path = checkpoints.resolve(member).path
+        trained_runs.check_config(config, path, bert_config_file)
+        trained_runs.warn_of_text(text, path)
 
 
 def _check_attention(members: Sequence[str], bert_config_file: str) -> None:

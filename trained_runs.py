@@ -6,18 +6,16 @@ and computes something else.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-import tensorflow as tf
 
 import checkpoint_files
 import errors
 import modeling
 import options
+import results_files
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +31,9 @@ def check_config(config: modeling.BertConfig, checkpoint: str, config_file: str)
     Raises:
       errors.UserError: they differ in num_attention_heads or hidden_act.
     """
-    for path, before in _read(checkpoint, "bert_config.json"):
+    for directory in checkpoint_files.run_directories([checkpoint]):
+        path = os.path.join(directory, "bert_config.json")
+        before = results_files.read_object(path)
         for key in ("num_attention_heads", "hidden_act"):
             used, trained = getattr(config, key), before.get(key)
             if key in before and _computes(key, trained) not in (None, _computes(key, used)):
@@ -55,10 +55,8 @@ def _computes(key: str, value: Any) -> Any:
 
 def warn_of_text(text: options.TokenizerOptions, checkpoint: str) -> None:
     """Names flags by which texts become other tokens than those a checkpoint was trained on."""
-    for path, before in _read(checkpoint, "run.json"):
-        flags = before.get("flags")
-        if not isinstance(flags, dict):
-            continue
+    for directory in checkpoint_files.run_directories([checkpoint]):
+        flags = results_files.flags_of(directory)
         if "do_lower_case" not in flags:  # pre-training reads no text
             continue
         for name, used, trained in zip(
@@ -71,7 +69,7 @@ def warn_of_text(text: options.TokenizerOptions, checkpoint: str) -> None:
                     str(used).lower(),
                     checkpoint,
                     str(trained).lower(),
-                    path,
+                    os.path.join(directory, "run.json"),
                 )
 
 
@@ -79,21 +77,3 @@ def _rules(flags: Mapping[str, Any]) -> tuple[Any, Any]:
     """Whether texts are lower-cased, and whether they lose accents."""
     lower, strip = flags["do_lower_case"], flags.get("strip_accents")
     return lower, lower if strip is None else strip
-
-
-def _read(checkpoint: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A JSON object in the directory of the checkpoint's run; none where it is missing or
-    damaged."""
-    for directory in checkpoint_files.run_directories([checkpoint]):
-        path = os.path.join(directory, name)
-        if not tf.io.gfile.exists(path):
-            continue
-        with tf.io.gfile.GFile(path, "rb") as file:
-            data = file.read()
-        try:
-            found = json.loads(data)
-        except ValueError:
-            return
-        if isinstance(found, dict):
-            yield path, found
-        return

@@ -21,7 +21,9 @@ import tiny
 import tiny_squad
 
 import checkpoints
+import errors
 import modeling
+import outputs
 import run_squad
 import training
 from tasks import squad_answers
@@ -162,6 +164,9 @@ def test_the_command_of_version_1_leaves_these_files_and_no_others(first):
         assert sums == sorted(sums, reverse=True)
     flags = _json(first.output, "run.json")["flags"]
     assert flags["doc_stride"] == 128 and flags["num_train_epochs"] == 2.0
+    for name in names - events - _files(0) - _files(6):  # none of them may be taken for data
+        with pytest.raises(errors.FlagError, match=name):
+            outputs.check_data(str(first.output), "train_file", [str(first.output / name)])
 
 
 def test_names_in_the_checkpoint_are_those_of_the_original(first, folder):
