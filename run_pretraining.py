@@ -48,12 +48,10 @@ def pretrain(
     command_line.import_tensorflow()
     import tensorflow as tf
 
-    import checkpoints
     import devices
     import evaluation
     import optimization
     import results_files
-    import trained_runs
     import training
     from tasks import pretraining
 
@@ -77,10 +75,7 @@ def pretrain(
         notes={"attention": "left_to_right" if data.objective == "ltr" else config.attention},
     )
     # All that can be wrong with checkpoints shows before the records are counted.
-    evaluation.check(run, data.do_train)
-    evaluated = "" if data.do_train else run.named_checkpoint
-    source = checkpoints.source(model.init_checkpoint, run.output_dir, evaluated)
-    trained_runs.check_config(config, source, model.bert_config_file)
+    _check_checkpoints(config, data, model, run)
     if data.do_train:
         rate, warmup = optimizer.learning_rate, data.num_warmup_steps
         schedule = optimization.Schedule(rate, data.num_train_steps, warmup)
@@ -141,6 +136,23 @@ def _check_flags(
             data.num_train_steps,
         )
     return config
+
+
+def _check_checkpoints(
+    config: modeling.BertConfig,
+    data: options.PretrainingOptions,
+    model: options.ModelOptions,
+    run: options.RunOptions,
+) -> None:
+    """Finds checkpoints that are not there, or were trained with another config."""
+    import checkpoints
+    import evaluation
+    import trained_runs
+
+    evaluation.check(run, data.do_train)
+    evaluated = "" if data.do_train else run.named_checkpoint
+    source = checkpoints.source(model.init_checkpoint, run.output_dir, evaluated)
+    trained_runs.check_config(config, source, model.bert_config_file)
 
 
 class _Files:

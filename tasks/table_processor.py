@@ -108,11 +108,10 @@ class TableProcessor(examples.DataProcessor):
         """
         if not table.is_short(row, needed):
             return False
-        if part != "train":
-            raise table.too_short(row, needed)
-        if not self.skip_bad_rows:
-            raise table.too_short(row, needed, "; --skip_bad_rows leaves such rows out of training")
-        return True
+        if part == "train" and self.skip_bad_rows:
+            return True
+        cure = "; --skip_bad_rows leaves such rows out of training" if part == "train" else ""
+        raise table.too_short(row, needed, cure)
 
     def label_of(self, text: str) -> str | list[str]:
         """The label that the text of a cell stands for.

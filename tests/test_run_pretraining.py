@@ -253,6 +253,12 @@ def test_checkpoint_of_another_size(folder, tmp_path, capsys):
     init = f"--init_checkpoint={tmp_path / 'a/model.ckpt-1'}"
     line = _one_line(capsys, 1, *_flags(folder, tmp_path / "b", *flags, init, config="wide.json"))
     assert "bert/" in line and "16" in line and "32" in line and "--bert_config_file" in line
+    tiny.write_config(folder / "tanh.json", hidden_act="tanh")  # of the same shapes
+    for output, do in (("a", "--do_train"), ("a", "--do_eval"), ("b", "--do_train")):
+        more = [do, "--num_train_steps=2", init]
+        line = _one_line(capsys, 1, *_flags(folder, tmp_path / output, *more, config="tanh.json"))
+        assert "tanh.json has hidden_act tanh, but" in line and "trained with gelu" in line
+    assert (tmp_path / "a/bert_config.json").read_text() == before[0]
 
 
 def test_records_without_a_masked_token_have_a_finite_loss(folder, tmp_path):
