@@ -19,18 +19,15 @@ import os
 import sys
 from collections.abc import Sequence
 
-import checkpoint_files
-import command_line
-import errors
-import inputs
-import options
-import outputs
-from tasks import mrqa, triviaqa
+from command_line import app, errors
+from system import atomic_files, inputs, outputs
+from tasks.squad import mrqa, triviaqa
+from tasks.squad import options as squad_options
 
 _log = logging.getLogger(__name__)
 
 
-def convert(flags: options.ConvertOptions) -> None:
+def convert(flags: squad_options.ConvertOptions) -> None:
     """Reads one file, writes another.
 
     Raises:
@@ -44,22 +41,22 @@ def convert(flags: options.ConvertOptions) -> None:
         found = mrqa.read(sources[0])
     else:
         found = triviaqa.read(sources[0], flags.evidence_dir, flags.max_tokens, output)
-    command_line.import_tensorflow()
+    app.import_tensorflow()
     import tensorflow as tf
 
     tf.io.gfile.makedirs(os.path.dirname(output))
-    checkpoint_files.write_text(output, json.dumps(found) + "\n")
+    atomic_files.write_text(output, json.dumps(found) + "\n")
     questions = sum(
         len(paragraph["qas"]) for article in found["data"] for paragraph in article["paragraphs"]
     )
     _log.info("wrote %d questions to %s", questions, flags.output_file)
 
 
-GROUPS = (options.ConvertOptions,)
+GROUPS = (squad_options.ConvertOptions,)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return command_line.run(convert, GROUPS, __doc__ or "", argv)
+    return app.run(convert, GROUPS, __doc__ or "", argv)
 
 
 if __name__ == "__main__":

@@ -15,21 +15,16 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 
-import command_line
-import errors
-import inputs
-import masking
-import options
-import outputs
-import pretraining_instances as instances
-import pretraining_shards as shards
-import records
 import tokenization
+from command_line import app, errors, options
+from system import inputs, outputs
+from tasks.pretraining import corpus, instances, local_runner, masking, records, shards
+from tasks.pretraining import options as pretraining_options
 
 _log = logging.getLogger(__name__)
 
 
-def work(data: options.PretrainingDataOptions, text: options.TokenizerOptions) -> None:
+def work(data: pretraining_options.PretrainingDataOptions, text: options.TokenizerOptions) -> None:
     """Reads the corpus, has the shards built, writes the files."""
     paths = inputs.expand("input_file", data.input_file)
     targets = _items(data.output_file)
@@ -49,12 +44,12 @@ def work(data: options.PretrainingDataOptions, text: options.TokenizerOptions) -
         dupe_factor=data.dupe_factor,
         random_seed=data.random_seed,
     )
-    with _terminable(), shards.Pool(data.num_workers, job, shards.corpus_size(paths)) as pool:
-        results = pool.build(shards.cut(paths, data.shard_size_mb * 1e6))
+    with _terminable(), local_runner.Pool(data.num_workers, job, corpus.corpus_size(paths)) as pool:
+        results = pool.build(corpus.cut(paths, data.shard_size_mb * 1e6))
         if results is None:
             raise errors.UserError(_no_text(paths))
         counts = shards.Counts()
-        command_line.import_tensorflow()  # while the workers are at it
+        app.import_tensorflow()  # while the workers are at it
         with records.RoundRobinWriter(targets) as writer:
             for built in results:
                 counts += built.counts
@@ -68,7 +63,7 @@ def work(data: options.PretrainingDataOptions, text: options.TokenizerOptions) -
 
 
 def _recipe(
-    tokenizer: tokenization.FullTokenizer, data: options.PretrainingDataOptions
+    tokenizer: tokenization.FullTokenizer, data: pretraining_options.PretrainingDataOptions
 ) -> instances.Recipe:
     vocab = tokenizer.vocab
     others = data.keep_token_share + data.random_token_share
@@ -102,7 +97,7 @@ def _items(comma_separated: str) -> list[str]:
     return [item.strip() for item in comma_separated.split(",") if item.strip()]
 
 
-def _check_limit(data: options.PretrainingDataOptions) -> None:
+def _check_limit(data: pretraining_options.PretrainingDataOptions) -> None:
     wanted = data.masked_lm_prob * data.max_seq_length
     if wanted > data.max_predictions_per_seq:
         _log.warning(
@@ -120,7 +115,7 @@ def _no_text(paths: Sequence[str]) -> str:
 
 
 def _check_counts(
-    counts: shards.Counts, paths: Sequence[str], data: options.PretrainingDataOptions
+    counts: shards.Counts, paths: Sequence[str], data: pretraining_options.PretrainingDataOptions
 ) -> None:
     if not counts.documents:
         raise errors.UserError(_no_text(paths))
@@ -137,7 +132,7 @@ def _check_counts(
         )
 
 
-def _warn(counts: shards.Counts, data: options.PretrainingDataOptions) -> None:
+def _warn(counts: shards.Counts, data: pretraining_options.PretrainingDataOptions) -> None:
     if 20 * counts.unknown_tokens > counts.tokens:
         _log.warning(
             "%.0f%% of the tokens are [UNK]: does --vocab_file fit the language, and "
@@ -183,7 +178,9 @@ def _log_list(title: str, paths: Sequence[str]) -> None:
 
 
 def _log_example(
-    record: bytes, tokenizer: tokenization.FullTokenizer, data: options.PretrainingDataOptions
+    record: bytes,
+    tokenizer: tokenization.FullTokenizer,
+    data: pretraining_options.PretrainingDataOptions,
 ) -> None:
     import tensorflow as tf
 
@@ -216,8 +213,11 @@ def _terminable() -> Iterator[None]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return command_line.run(
-        work, [options.PretrainingDataOptions, options.TokenizerOptions], __doc__ or "", argv
+    return app.run(
+        work,
+        [pretraining_options.PretrainingDataOptions, options.TokenizerOptions],
+        __doc__ or "",
+        argv,
     )
 
 

@@ -10,6 +10,7 @@ many: the special tokens, every character that is not rare, then pieces from the
 from __future__ import annotations
 
 import collections
+import dataclasses
 import logging
 import math
 import os
@@ -17,13 +18,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-import checkpoint_files
-import command_line
-import errors
-import inputs
-import options
-import outputs
 import tokenization
+from command_line import app, errors, options
+from system import atomic_files, inputs, outputs
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +36,31 @@ _SLACK = 1.02
 _SECONDS_BETWEEN_LINES = 5.0
 
 
-def work(vocab_options: options.VocabOptions) -> None:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VocabOptions(options.TextRules):
+    """Vocabulary to learn"""
+
+    input_file: str = options.flag(
+        "", "Text files, comma separated; each item may be a pattern; .gz is read.", required=True
+    )
+    output_file: str = options.flag("", "The vocab.txt to write.", required=True)
+    vocab_size: int = options.flag(30522, "Number of entries, special tokens included.", minimum=10)
+    min_count: int = options.flag(
+        2, "A word must occur this often in the corpus to shape the vocabulary.", minimum=1
+    )
+    unused_tokens: int = options.flag(
+        0, "Number of [unusedN] entries kept free for words that are added later.", minimum=0
+    )
+
+    def __post_init__(self) -> None:
+        if self.unused_tokens + 5 >= self.vocab_size:
+            raise errors.FlagError(
+                f"--vocab_size={self.vocab_size} leaves no room beside 5 special tokens and "
+                f"--unused_tokens={self.unused_tokens}; expected more than {self.unused_tokens + 5}"
+            )
+
+
+def work(vocab_options: VocabOptions) -> None:
     """Reads the corpus, learns and writes the vocabulary."""
     files = inputs.expand("input_file", vocab_options.input_file)
     (output,) = outputs.check_files("output_file", [vocab_options.output_file], files)
@@ -66,11 +87,11 @@ def work(vocab_options: options.VocabOptions) -> None:
             vocab_options.vocab_size,
             " or --min_count=1" if helps else "",
         )
-    command_line.import_tensorflow()
+    app.import_tensorflow()
     import tensorflow as tf
 
     tf.io.gfile.makedirs(os.path.dirname(output))
-    checkpoint_files.write_text(output, "".join(f"{token}\n" for token in vocab))
+    atomic_files.write_text(output, "".join(f"{token}\n" for token in vocab))
     _log.info("wrote %d entries to %s", len(vocab), vocab_options.output_file)
 
 
@@ -230,7 +251,7 @@ def learn_pieces(
     spelled = spelled[: max(_MOST_LEARNED_WORDS, 4 * wanted)]
     if wanted <= 0 or not spelled:
         return []
-    command_line.import_tensorflow()
+    app.import_tensorflow()
     from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
 
     def learn(threshold: int) -> list[str]:
@@ -314,7 +335,7 @@ def search(learn: Callable[[int], list[str]], wanted: int, guess: int) -> list[s
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the script; returns its exit status."""
-    return command_line.run(work, [options.VocabOptions], __doc__, argv)
+    return app.run(work, [VocabOptions], __doc__, argv)
 
 
 if __name__ == "__main__":

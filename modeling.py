@@ -22,24 +22,23 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-import math
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-import errors
+from command_line import errors
+from nn import functions, layers, lstm, padding
 
 _log = logging.getLogger(__name__)
 
+
 ATTENTION_KINDS = ("bidirectional", "left_to_right")
+
 
 # Added to the attention score of a hidden key. Large enough to vanish in the softmax, small enough
 # for float16, and the constant that released models were trained with.
 _HIDDEN_KEY = -10000.0
-
-_LAYER_NORM_EPSILON = 1e-12
 
 
 # --------------------------------------------------------------------------------------------------
@@ -92,7 +91,7 @@ class BertConfig:
                 raise errors.UserError(f"{field.name} is {value!r}, expected a whole number >= 1")
             if field.type == "float" and (not _is_number(value) or not 0 <= value < 1):
                 raise errors.UserError(f"{field.name} is {value!r}, expected a number in [0, 1)")
-        activation(self.hidden_act)
+        functions.activation(self.hidden_act)
         if self.attention not in ATTENTION_KINDS:
             raise errors.UserError(
                 f"attention is {self.attention!r}, expected one of {', '.join(ATTENTION_KINDS)}"
@@ -151,243 +150,6 @@ def _is_number(value: Any, whole: bool = False) -> bool:
     return isinstance(value, kinds) and not isinstance(value, bool)
 
 
-# --------------------------------------------------------------------------------------------------
-# Functions
-# --------------------------------------------------------------------------------------------------
-
-_ROOT = math.sqrt(2.0 / math.pi)
-_CUBE = 0.044715
-
-
-@tf.custom_gradient
-def gelu(x: tf.Tensor) -> tf.Tensor:
-    """Gaussian error linear unit, tanh form; any shape.
-
-    0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), computed as x sigmoid(2 sqrt(2/pi) (...)),
-    which is the same function. The written-out gradient keeps one tensor instead of seven.
-    Source: Hendrycks and Gimpel 2016, arXiv 1606.08415, section 2.
-    """
-    half, x = x, tf.cast(x, tf.float32)
-    gate = tf.sigmoid(x * (2 * _ROOT + 2 * _ROOT * _CUBE * tf.square(x)))
-
-    def gradient(dy: tf.Tensor) -> tf.Tensor:
-        slope = x * (2 * _ROOT + 6 * _ROOT * _CUBE * tf.square(x))
-        # SigmoidGrad is gate (1 - gate) slope in one pass over memory.
-        bent = gate + tf.raw_ops.SigmoidGrad(y=gate, dy=slope)
-        return tf.cast(tf.cast(dy, tf.float32) * bent, half.dtype)
-
-    return tf.cast(x * gate, half.dtype), gradient
-
-
-_ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
-    "gelu": gelu,
-    "relu": tf.nn.relu,
-    "tanh": tf.tanh,
-    "linear": tf.identity,
-    "": tf.identity,
-}
-
-
-def activation(name: str | None) -> Callable[[tf.Tensor], tf.Tensor]:
-    """The function called gelu, relu, tanh or linear (also empty or None), in any case.
-
-    Raises:
-      errors.UserError: an unknown name.
-    """
-    found = _ACTIVATIONS.get(str(name or "").lower())
-    if found is None:
-        raise errors.UserError(
-            f"Unsupported activation: hidden_act is {name!r}, expected gelu, relu, tanh or linear"
-        )
-    return found
-
-
-def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor) -> tf.Tensor:
-    """Zeroes each element with probability ``rate`` and scales the rest by 1 / (1 - rate).
-
-    The mask is a pure function of the seed, so a resumed run drops what an unbroken one drops. It
-    costs 16 random bits an element; the rate is exact to 2^-16.
-
-    Args:
-      x: any shape, floating.
-      rate: in [0, 1).
-      seed: int32 [2].
-    """
-    cut = round(rate * 65536)
-    if cut == 0:
-        return x
-
-    @tf.custom_gradient
-    def masked(x: tf.Tensor) -> tf.Tensor:
-        size = tf.size(x)
-        words = tf.random.stateless_uniform([(size + 1) // 2], seed, None, None, tf.int32)
-        bits = tf.reshape(tf.bitcast(words, tf.int16), [-1])[:size]
-        keep = tf.cast(bits >= tf.constant(cut - 32768, tf.int16), x.dtype)
-        mask = tf.reshape(keep, tf.shape(x)) * tf.cast(65536 / (65536 - cut), x.dtype)
-        return x * mask, lambda dy: dy * mask
-
-    return masked(x)
-
-
-@tf.custom_gradient
-def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
-    """Normalises rows to mean 0 and variance 1, then scales and shifts.
-
-    Args:
-      x: float32 [N, H].
-      gamma: float32 [H].
-      beta: float32 [H].
-
-    Returns:
-      float32 [N, H]. Source: Ba et al. 2016, arXiv 1607.06450.
-    """
-    centred = x - tf.reduce_mean(x, -1, keepdims=True)
-    inverse = tf.math.rsqrt(
-        tf.reduce_mean(tf.square(centred), -1, keepdims=True) + _LAYER_NORM_EPSILON
-    )
-    normal = centred * inverse
-
-    def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        scaled = dy * gamma
-        dx = scaled - tf.reduce_mean(scaled, -1, keepdims=True)
-        dx -= normal * tf.reduce_mean(scaled * normal, -1, keepdims=True)
-        return inverse * dx, tf.reduce_sum(dy * normal, 0), tf.reduce_sum(dy, 0)
-
-    return normal * gamma + beta, gradient
-
-
-# --------------------------------------------------------------------------------------------------
-# Building blocks
-# --------------------------------------------------------------------------------------------------
-
-
-class Weights:
-    """Makes variables: initial values are a pure function of (seed, full name), not of order.
-
-    Args:
-      stddev: of the truncated normal, redrawn beyond two standard deviations.
-      seed: int.
-    """
-
-    def __init__(self, stddev: float, seed: int):
-        self._stddev = stddev
-        self._seed = seed
-
-    def normal(self, name: str, shape: list[int]) -> tf.Variable:
-        """float32, truncated normal, in the current name scope."""
-        full = tf.get_current_name_scope() + "/" + name
-        seed = [self._seed & 0x7FFFFFFF, zlib.crc32(full.encode()) & 0x7FFFFFFF]
-        value = tf.random.stateless_truncated_normal(shape, seed, stddev=self._stddev)
-        return tf.Variable(value, name=name)
-
-    def constant(self, name: str, shape: list[int], value: float) -> tf.Variable:
-        """float32, all ``value``, in the current name scope."""
-        return tf.Variable(tf.fill(shape, value), name=name)
-
-
-class Dense(tf.Module):
-    """y = x kernel + bias; kernel [inputs, outputs]."""
-
-    def __init__(self, inputs: int, outputs: int, weights: Weights, name: str = "dense"):
-        super().__init__(name=name)
-        with self.name_scope:
-            self.kernel = weights.normal("kernel", [inputs, outputs])
-            self.bias = weights.constant("bias", [outputs], 0.0)
-
-    def __call__(self, x: tf.Tensor) -> tf.Tensor:  # [N, inputs] -> [N, outputs], dtype of x
-        product = tf.matmul(x, tf.cast(self.kernel, x.dtype))
-        return tf.nn.bias_add(product, tf.cast(self.bias, x.dtype))
-
-
-class LayerNorm(tf.Module):
-    """Layer norm in float32, whatever the dtype of its input."""
-
-    def __init__(self, width: int, weights: Weights):
-        super().__init__(name="LayerNorm")
-        with self.name_scope:
-            self.gamma = weights.constant("gamma", [width], 1.0)
-            self.beta = weights.constant("beta", [width], 0.0)
-
-    def __call__(self, x: tf.Tensor) -> tf.Tensor:  # [N, H] -> [N, H], dtype of x
-        y = layer_norm(tf.cast(x, tf.float32), tf.identity(self.gamma), tf.identity(self.beta))
-        return tf.cast(y, x.dtype)
-
-
-class TokenLayout:
-    """Where the real tokens of a batch stand; the one place that knows about padding.
-
-    A token is real when its mask is not 0 or when it is the first of its row, so that every row has
-    a first token to pool.
-
-    Args:
-      input_mask: int32 [B, F].
-      static_shapes: every position counts as real.
-    """
-
-    def __init__(self, input_mask: tf.Tensor, static_shapes: bool):
-        self.static = static_shapes
-        self.batch, self.length = _dimensions(input_mask)
-        if static_shapes:
-            return
-        first = tf.equal(tf.range(self.length), 0)  # [F]
-        real = tf.reshape(tf.logical_or(input_mask > 0, first), [-1])  # [B * F]
-        # [N]: place of each real token in the padded matrix.
-        self.place = tf.cast(tf.reshape(tf.where(real), [-1]), tf.int32)
-        count = tf.shape(self.place)[0]
-        # [B * F]: row of each padded place in the flat matrix; padding points at a row of zeros.
-        self.row = tf.where(real, tf.cumsum(tf.cast(real, tf.int32)) - 1, count)
-
-    def flatten(self, ids: tf.Tensor) -> tf.Tensor:  # [B, F] -> [N]
-        flat = tf.reshape(ids, [-1])
-        return flat if self.static else tf.gather(flat, self.place)
-
-    def columns(self) -> tf.Tensor:
-        """int32 [N]: position of each token in its sequence."""
-        if self.static:
-            return tf.tile(tf.range(self.length), [self.batch])
-        return self.place % self.length
-
-    def pad(self, x: tf.Tensor) -> tf.Tensor:
-        """[N, K] -> [B, F, K]; zeros where there is no token."""
-        shape = tf.stack([self.batch, self.length, x.shape[-1]])
-        if self.static:
-            return tf.reshape(x, shape)
-        return tf.reshape(self._spread(x), shape)
-
-    def unpad(self, x: tf.Tensor) -> tf.Tensor:
-        """[B, F, K] -> [N, K]."""
-        flat = tf.reshape(x, [-1, x.shape[-1]])
-        return flat if self.static else self._collect(flat)
-
-    def pick(self, x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-        """Some tokens of each row: [N, K], int32 [B, Q] -> [B * Q, K]; zeros for padding."""
-        picked = tf.gather(self.pad(x), positions, batch_dims=1)  # [B, Q, K]
-        return tf.reshape(picked, [-1, x.shape[-1]])
-
-    # The two gathers are transposes of each other, so each is the other's gradient; TensorFlow's
-    # own gradient of a gather is a scatter, which is slower.
-    def _spread(self, x: tf.Tensor) -> tf.Tensor:  # [N, K] -> [B * F, K]
-        @tf.custom_gradient
-        def spread(x: tf.Tensor) -> tf.Tensor:
-            zeros = tf.zeros([1, x.shape[-1]], x.dtype)
-            return tf.gather(tf.concat([x, zeros], 0), self.row), self._collect
-
-        return spread(x)
-
-    def _collect(self, x: tf.Tensor) -> tf.Tensor:  # [B * F, K] -> [N, K]
-        @tf.custom_gradient
-        def collect(x: tf.Tensor) -> tf.Tensor:
-            return tf.gather(x, self.place), self._spread
-
-        return collect(x)
-
-
-def _dimensions(x: tf.Tensor) -> list[Any]:
-    """The shape as Python ints where they are known, else as scalar tensors."""
-    dynamic = tf.shape(x)
-    return [dynamic[i] if size is None else size for i, size in enumerate(x.shape)]
-
-
 def attention_bias(input_mask: tf.Tensor, kind: str) -> tf.Tensor:
     """What is added to attention scores: 0 for a visible key, -10000 for a hidden one.
 
@@ -411,30 +173,30 @@ class TransformerLayer(tf.Module):
 
     DROPOUTS = 3
 
-    def __init__(self, config: BertConfig, weights: Weights, name: str):
+    def __init__(self, config: BertConfig, weights: layers.Weights, name: str):
         super().__init__(name=name)
         self._config = config
         hidden = config.hidden_size
         with self.name_scope:
             with tf.name_scope("attention"):
                 with tf.name_scope("self"):
-                    self.query = Dense(hidden, hidden, weights, "query")
-                    self.key = Dense(hidden, hidden, weights, "key")
-                    self.value = Dense(hidden, hidden, weights, "value")
+                    self.query = layers.Dense(hidden, hidden, weights, "query")
+                    self.key = layers.Dense(hidden, hidden, weights, "key")
+                    self.value = layers.Dense(hidden, hidden, weights, "value")
                 with tf.name_scope("output"):
-                    self.attention_dense = Dense(hidden, hidden, weights)
-                    self.attention_norm = LayerNorm(hidden, weights)
+                    self.attention_dense = layers.Dense(hidden, hidden, weights)
+                    self.attention_norm = layers.LayerNorm(hidden, weights)
             with tf.name_scope("intermediate"):
-                self.intermediate_dense = Dense(hidden, config.intermediate_size, weights)
+                self.intermediate_dense = layers.Dense(hidden, config.intermediate_size, weights)
             with tf.name_scope("output"):
-                self.output_dense = Dense(config.intermediate_size, hidden, weights)
-                self.output_norm = LayerNorm(hidden, weights)
-        self._activation = activation(config.hidden_act)
+                self.output_dense = layers.Dense(config.intermediate_size, hidden, weights)
+                self.output_norm = layers.LayerNorm(hidden, weights)
+        self._activation = functions.activation(config.hidden_act)
 
     def __call__(
         self,
         x: tf.Tensor,  # [N, H]
-        layout: TokenLayout,
+        layout: padding.TokenLayout,
         bias: tf.Tensor,  # float32 [B, 1, 1 or F, F]
         seeds: tf.Tensor | None,  # int32 [3, 2]; None: no dropout
         positions: tf.Tensor | None = None,  # int32 [B, Q]; None: all tokens are wanted
@@ -450,7 +212,7 @@ class TransformerLayer(tf.Module):
         self,
         wanted: tf.Tensor,
         x: tf.Tensor,
-        layout: TokenLayout,
+        layout: padding.TokenLayout,
         bias: tf.Tensor,
         seeds: tf.Tensor | None,
         positions: tf.Tensor | None,
@@ -466,14 +228,14 @@ class TransformerLayer(tf.Module):
         if positions is None:
             query = split(layout.pad(query), layout.length)
         else:
-            query = split(query, _dimensions(positions)[1])
+            query = split(query, padding.dimensions(positions)[1])
             if bias.shape[2] != 1:
                 bias = tf.gather(bias[:, 0], positions, batch_dims=1)[:, None]  # [B, 1, Q, F]
         key = split(layout.pad(self.key(x)), layout.length)
         scores = tf.matmul(query, key, transpose_b=True)  # [B, A, F or Q, F]
         shares = tf.nn.softmax(tf.cast(scores, tf.float32) + bias)
         if seeds is not None:
-            shares = dropout(shares, self._config.attention_probs_dropout_prob, seeds[0])
+            shares = functions.dropout(shares, self._config.attention_probs_dropout_prob, seeds[0])
         value = split(layout.pad(self.value(x)), layout.length)
         context = tf.matmul(tf.cast(shares, x.dtype), value)  # [B, A, F or Q, D]
         context = tf.transpose(context, [0, 2, 1, 3])
@@ -485,13 +247,17 @@ class TransformerLayer(tf.Module):
         return layout.unpad(context)
 
     def _drop(self, x: tf.Tensor, seeds: tf.Tensor | None, index: int) -> tf.Tensor:
-        return x if seeds is None else dropout(x, self._config.hidden_dropout_prob, seeds[index])
+        return (
+            x
+            if seeds is None
+            else functions.dropout(x, self._config.hidden_dropout_prob, seeds[index])
+        )
 
 
 class Embeddings(tf.Module):
     """Word + token type + position, then norm and dropout."""
 
-    def __init__(self, config: BertConfig, weights: Weights):
+    def __init__(self, config: BertConfig, weights: layers.Weights):
         super().__init__(name="embeddings")
         self._config = config
         hidden = config.hidden_size
@@ -503,7 +269,7 @@ class Embeddings(tf.Module):
             self.position = weights.normal(
                 "position_embeddings", [config.max_position_embeddings, hidden]
             )
-            self.norm = LayerNorm(hidden, weights)
+            self.norm = layers.LayerNorm(hidden, weights)
 
     def __call__(
         self,
@@ -517,7 +283,11 @@ class Embeddings(tf.Module):
         total += tf.matmul(tf.one_hot(types, self._config.type_vocab_size), self.token_type)
         total += tf.gather(self.position, columns)
         total = self.norm(total)
-        return total if seed is None else dropout(total, self._config.hidden_dropout_prob, seed)
+        return (
+            total
+            if seed is None
+            else functions.dropout(total, self._config.hidden_dropout_prob, seed)
+        )
 
 
 # --------------------------------------------------------------------------------------------------
@@ -556,7 +326,7 @@ class BertModel(tf.Module):
         self.config = config
         self.compute_dtype = compute_dtype
         self.static_shapes = static_shapes
-        weights = Weights(config.initializer_range, seed)
+        weights = layers.Weights(config.initializer_range, seed)
         with self.name_scope:
             self.embeddings = Embeddings(config, weights)
             with tf.name_scope("encoder"):
@@ -565,7 +335,7 @@ class BertModel(tf.Module):
                     for index in range(config.num_hidden_layers)
                 ]
             with tf.name_scope("pooler"):
-                self.pooler = Dense(config.hidden_size, config.hidden_size, weights)
+                self.pooler = layers.Dense(config.hidden_size, config.hidden_size, weights)
 
     def __call__(
         self,
@@ -613,7 +383,7 @@ class BertModel(tf.Module):
             len(self.layers) - 1, input_ids, input_mask, token_type_ids, training, seed
         )
         wanted = self.layers[-1](states[-1], layout, bias, seeds, positions)
-        shape = [*_dimensions(positions), self.config.hidden_size]
+        shape = [*padding.dimensions(positions), self.config.hidden_size]
         return tf.cast(tf.reshape(wanted, shape), tf.float32)
 
     def pooled(
@@ -631,7 +401,7 @@ class BertModel(tf.Module):
         With left-to-right attention it is of the last token, which alone has seen all others.
         Arguments and errors are those of calling the model.
         """
-        batch, length = _dimensions(tf.convert_to_tensor(input_ids))
+        batch, length = padding.dimensions(tf.convert_to_tensor(input_ids))
         positions = tf.zeros([batch, 1], tf.int32)
         if self.config.attention == "left_to_right" and input_mask is not None:
             columns = tf.range(length) * tf.cast(input_mask > 0, tf.int32)
@@ -655,7 +425,7 @@ class BertModel(tf.Module):
         token_type_ids: tf.Tensor | None,
         training: bool,
         seed: tf.Tensor | None,
-    ) -> tuple[list[tf.Tensor], TokenLayout, tf.Tensor, tf.Tensor | None]:
+    ) -> tuple[list[tf.Tensor], padding.TokenLayout, tf.Tensor, tf.Tensor | None]:
         """Embeddings and ``depth`` layers [N, H]; layout, bias and seeds for one more."""
         input_ids = tf.convert_to_tensor(input_ids)
         length, most = input_ids.shape[1], self.config.max_position_embeddings
@@ -663,7 +433,7 @@ class BertModel(tf.Module):
             raise ValueError(f"sequence length {length} is above max_position_embeddings {most}")
         input_mask = tf.ones_like(input_ids) if input_mask is None else input_mask
         token_type_ids = tf.zeros_like(input_ids) if token_type_ids is None else token_type_ids
-        layout = TokenLayout(input_mask, self.static_shapes)
+        layout = padding.TokenLayout(input_mask, self.static_shapes)
         seeds = self._dropout_seeds(training, seed)  # [1 + 3 L, 2]
 
         x = self.embeddings(
@@ -697,15 +467,15 @@ class BertModel(tf.Module):
 class MaskedLmHead(tf.Module):
     """Vocabulary logits of hidden states; the output matrix is the word table."""
 
-    def __init__(self, config: BertConfig, weights: Weights):
+    def __init__(self, config: BertConfig, weights: layers.Weights):
         super().__init__(name="predictions")
         hidden = config.hidden_size
         with self.name_scope:
             with tf.name_scope("transform"):
-                self.dense = Dense(hidden, hidden, weights)
-                self.norm = LayerNorm(hidden, weights)
+                self.dense = layers.Dense(hidden, hidden, weights)
+                self.norm = layers.LayerNorm(hidden, weights)
             self.output_bias = weights.constant("output_bias", [config.vocab_size], 0.0)
-        self._activation = activation(config.hidden_act)
+        self._activation = functions.activation(config.hidden_act)
 
     def __call__(
         self,
@@ -720,7 +490,7 @@ class MaskedLmHead(tf.Module):
 class NextSentenceHead(tf.Module):
     """Two logits of the pooled state: 0 = B follows A, 1 = B is from elsewhere."""
 
-    def __init__(self, config: BertConfig, weights: Weights):
+    def __init__(self, config: BertConfig, weights: layers.Weights):
         super().__init__(name="seq_relationship")
         with self.name_scope:
             self.output_weights = weights.normal("output_weights", [2, config.hidden_size])
@@ -740,7 +510,7 @@ class PretrainingModel(tf.Module):
     def __init__(self, config: BertConfig, *, seed: int = 12345, **options: Any):
         super().__init__(name="pretraining")
         self.bert = BertModel(config, seed=seed, **options)
-        weights = Weights(config.initializer_range, seed)
+        weights = layers.Weights(config.initializer_range, seed)
         with tf.name_scope("cls"):
             self.masked_lm = MaskedLmHead(config, weights)
             self.next_sentence = NextSentenceHead(config, weights)
@@ -782,3 +552,103 @@ def named_variables(model: tf.Module) -> dict[str, tf.Variable]:
             raise ValueError(f"two variables are called {name}")
         found[name] = variable
     return dict(sorted(found.items()))
+
+
+CLASSIFIER_DROPOUT = 0.1  # of the released model, whatever the encoder's own rate
+
+
+class ClassifierModel(tf.Module):
+    """Encoder, and one output for each label on what stands for the whole text.
+
+    Args:
+      config: of the encoder.
+      num_labels: L; 1 for regression.
+      bilstm: put a BiLSTM between the encoder and the output, instead of the pooler.
+      seed: of the initial weights.
+      **options: compute_dtype and static_shapes of modeling.BertModel.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig,
+        num_labels: int,
+        *,
+        bilstm: bool = False,
+        seed: int = 12345,
+        **options: Any,
+    ):
+        super().__init__(name="classifier")
+        self.bert = BertModel(config, seed=seed, **options)
+        weights = layers.Weights(config.initializer_range, seed)
+        self.bilstm = lstm.BiLstm(config.hidden_size, weights) if bilstm else None
+        # Names of the released fine-tuned models, without a scope.
+        self.output_weights = weights.normal("output_weights", [num_labels, config.hidden_size])
+        self.output_bias = weights.constant("output_bias", [num_labels], 0.0)
+
+    def __call__(
+        self,
+        input_ids: tf.Tensor,  # int32 [B, F]
+        input_mask: tf.Tensor,  # int32 [B, F]
+        segment_ids: tf.Tensor,  # int32 [B, F]
+        *,
+        training: bool,
+        seed: tf.Tensor | None = None,  # int32 [2]
+    ) -> tf.Tensor:  # float32 [B, L]
+        inputs = (input_ids, input_mask, segment_ids)
+        if self.bilstm is None:
+            pooled = self.bert.pooled(*inputs, training=training, seed=seed)
+        else:
+            output = self.bert(*inputs, training=training, seed=seed)
+            _, pooled = self.bilstm(output.sequence_output, input_mask)
+        if training:
+            if seed is None:
+                raise ValueError("training with dropout needs a seed: pass seed=int32 [2]")
+            own = tf.random.fold_in(seed, 1 << 20)  # apart from the encoder's
+            pooled = functions.dropout(pooled, CLASSIFIER_DROPOUT, own)
+        logits = tf.matmul(pooled, self.output_weights, transpose_b=True)
+        return tf.nn.bias_add(logits, self.output_bias)
+
+
+class SpanModel(tf.Module):
+    """Encoder, and for every token a score as start and one as end of the answer (paper, 4.2).
+
+    There is no dropout above the encoder, and nothing is said by its pooler.
+
+    Args:
+      config: of the encoder.
+      bilstm: put a BiLSTM between the encoder and the scores.
+      seed: of the initial weights.
+      **options: compute_dtype and static_shapes of modeling.BertModel.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig,
+        *,
+        bilstm: bool = False,
+        seed: int = 12345,
+        **options: Any,
+    ):
+        super().__init__(name="span")
+        self.bert = BertModel(config, seed=seed, **options)
+        weights = layers.Weights(config.initializer_range, seed)
+        self.bilstm = lstm.BiLstm(config.hidden_size, weights) if bilstm else None
+        with tf.name_scope("cls"), tf.name_scope("squad"):
+            self.output_weights = weights.normal("output_weights", [2, config.hidden_size])
+            self.output_bias = weights.constant("output_bias", [2], 0.0)
+
+    def __call__(
+        self,
+        input_ids: tf.Tensor,  # int32 [B, F]
+        input_mask: tf.Tensor,  # int32 [B, F]
+        segment_ids: tf.Tensor,  # int32 [B, F]
+        *,
+        training: bool,
+        seed: tf.Tensor | None = None,  # int32 [2]
+    ) -> tuple[tf.Tensor, tf.Tensor]:  # start and end, float32 [B, F]
+        output = self.bert(input_ids, input_mask, segment_ids, training=training, seed=seed)
+        states = output.sequence_output
+        if self.bilstm is not None:
+            states, _ = self.bilstm(states, input_mask)
+        logits = tf.einsum("bfh,oh->bfo", states, self.output_weights) + self.output_bias
+        return logits[:, :, 0], logits[:, :, 1]

@@ -17,25 +17,29 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-import checkpoint_files
-import command_line
-import errors
-import inputs
-import options
-import outputs
-from tasks import classifier_data, glue
+from checkpoints import file_names
+from command_line import app, errors, options
+from system import atomic_files, inputs, outputs
+from tasks.classifier import data as classifier_data
+from tasks.classifier import glue_tasks
+from tasks.classifier import options as classifier_options
 
 # The names of the original release, for processors written against it.
-from tasks.examples import DataProcessor, InputExample, InputFeatures, PaddingInputExample
+from tasks.classifier.examples import (
+    DataProcessor,
+    InputExample,
+    InputFeatures,
+    PaddingInputExample,
+)
 
 if TYPE_CHECKING:
     import numpy as np
     import tensorflow as tf
 
     import modeling
-    import training
-    from batching import FeatureBatches as Batches
-    from tasks import classification
+    from tasks.classifier import task as classifier_task
+    from training import loop
+    from training.batching import FeatureBatches as Batches
 
 __all__ = ["DataProcessor", "InputExample", "InputFeatures", "PaddingInputExample", "main"]
 
@@ -43,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 
 def classify(
-    task: options.ClassifierOptions,
+    task: classifier_options.ClassifierOptions,
     text: options.TokenizerOptions,
     model: options.ModelOptions,
     tuning: options.FineTuningOptions,
@@ -63,23 +67,19 @@ def classify(
         for flag in _parts(task, tuning, run):
             outputs.check_data(run.output_dir, flag, inputs.expand(flag, getattr(task, flag)))
     data.read(tuning.do_train, bool(run.eval_steps))
-    command_line.import_tensorflow()
-    import checkpoints
-    import devices
-    import evaluation
-    import fine_tuning
-    import results_files
-    import training
+    app.import_tensorflow()
+    from checkpoints import manager, restore
+    from training import devices, evaluation, fine_tuning, loop, run_files
 
     evaluation.check(run, tuning.do_train)
     fine_tuning.warn_of_unused(tuning, run)
     if task.do_export:
-        import export
+        from serving import export
 
         export.check_place(os.path.join(run.output_dir, "export"))
     device = options.resolve_device(device)
     evaluated = "" if tuning.do_train else run.named_checkpoint
-    source = checkpoints.source(model.init_checkpoint, run.output_dir, evaluated)
+    source = restore.source(model.init_checkpoint, run.output_dir, evaluated)
     config = fine_tuning.read_config(model, task.max_seq_length, source)
     data.tokenizer = fine_tuning.create_tokenizer(text, config, model.init_checkpoint, source)
     data.lengths = fine_tuning.static_lengths(device, task.max_seq_length)
@@ -95,18 +95,16 @@ def classify(
     def describe() -> None:
         groups = [task, text, model, tuning, optimizer, run, device]
         described = devices.describe(strategy)
-        results_files.write_run_description(
-            run.output_dir, described, groups, config.to_json_string()
-        )
+        run_files.write_run_description(run.output_dir, described, groups, config.to_json_string())
         data.write_labels(run.output_dir)
 
     # What lies there belongs to the checkpoints there, and is theirs.
-    if not tuning.do_train and trainer.is_chief and not checkpoints.latest(run.output_dir):
+    if not tuning.do_train and trainer.is_chief and not manager.latest(run.output_dir):
         describe()
 
     if tuning.do_train:
         batches = data.batches("train", tuning.train_batch_size, run.random_seed)
-        best = training.Best(data.metrics[0], higher=True)
+        best = loop.Best(data.metrics[0], higher=True)
 
         def evaluate() -> dict[str, float]:
             return _plain(_results(trainer, data, "eval_results", task.eval_batch_size))
@@ -119,14 +117,14 @@ def classify(
 
 
 def _use(
-    trainer: training.Trainer,
+    trainer: loop.Trainer,
     data: classifier_data.ClassifierData,
-    task: options.ClassifierOptions,
+    task: classifier_options.ClassifierOptions,
     text: options.TokenizerOptions,
     run: options.RunOptions,
 ) -> None:
     """Evaluates, predicts and exports with the checkpoints that the flags name."""
-    import evaluation
+    from training import evaluation
 
     def results() -> dict[str, dict[str, float]]:
         return {name: _results(trainer, data, name, task.eval_batch_size) for name in data.devs}
@@ -145,7 +143,7 @@ def _places_of_labels(model: options.ModelOptions, run: options.RunOptions) -> l
     """Where labels.txt lies that belongs to the checkpoint of a run without training."""
     has_own = os.path.exists(os.path.join(run.output_dir, "checkpoint"))
     used = run.named_checkpoint or (run.output_dir if has_own else model.init_checkpoint)
-    return checkpoint_files.run_directories([used])
+    return file_names.run_directories([used])
 
 
 def _create_trainer(
@@ -156,16 +154,14 @@ def _create_trainer(
     tuning: options.FineTuningOptions,
     run: options.RunOptions,
     device: options.DeviceOptions,
-) -> training.Trainer:
+) -> loop.Trainer:
     """Makes the trainer, after a look at the heads of the checkpoints that it will use."""
-    import fine_tuning
-    import trained_heads
-    import training
+    from training import compatibility, fine_tuning, loop
 
     size = len(data.labels) or 1
-    head = trained_heads.Head(data.name, data.outputs, size, tuning.head, config.attention)
-    trained_heads.check(head, model, tuning, run)
-    return training.Trainer(
+    head = compatibility.Head(data.name, data.outputs, size, tuning.head, config.attention)
+    compatibility.check(head, model, tuning, run)
+    return loop.Trainer(
         lambda: _build_task(data, config, tuning, run, device),
         strategy=strategy,
         run=run,
@@ -179,7 +175,9 @@ def _create_trainer(
 
 
 def _check_flags(
-    task: options.ClassifierOptions, tuning: options.FineTuningOptions, run: options.RunOptions
+    task: classifier_options.ClassifierOptions,
+    tuning: options.FineTuningOptions,
+    run: options.RunOptions,
 ) -> None:
     """Finds contradictions between flags that need no file."""
     if not (tuning.do_train or task.do_eval or task.do_predict or task.do_export):
@@ -197,13 +195,15 @@ def _check_flags(
             f"--eval_checkpoint={run.eval_checkpoint} does nothing without --do_eval, "
             "--do_predict or --do_export; add one"
         )
-    if glue.canonical_name(task.task_name) == "custom":
+    if glue_tasks.canonical_name(task.task_name) == "custom":
         _check_files(task, tuning, run)
     outputs.check_directory("output_dir", run.output_dir)
 
 
 def _check_files(
-    task: options.ClassifierOptions, tuning: options.FineTuningOptions, run: options.RunOptions
+    task: classifier_options.ClassifierOptions,
+    tuning: options.FineTuningOptions,
+    run: options.RunOptions,
 ) -> None:
     """Demands the files of --task_name=custom that the run reads."""
     for flag, why in _parts(task, tuning, run).items():
@@ -212,7 +212,9 @@ def _check_files(
 
 
 def _parts(
-    task: options.ClassifierOptions, tuning: options.FineTuningOptions, run: options.RunOptions
+    task: classifier_options.ClassifierOptions,
+    tuning: options.FineTuningOptions,
+    run: options.RunOptions,
 ) -> dict[str, str]:
     """The flags of the files that the run reads, each with the flag that makes it do so."""
     evaluates = "--do_eval" if task.do_eval else "--eval_steps" if run.eval_steps else ""
@@ -230,13 +232,12 @@ def _build_task(
     tuning: options.FineTuningOptions,
     run: options.RunOptions,
     device: options.DeviceOptions,
-) -> classification.Classification:
-    import devices
-    import fine_tuning
-    import heads
-    from tasks import classification
+) -> classifier_task.Classification:
+    import modeling
+    from tasks.classifier import task as classifier_task
+    from training import devices, fine_tuning
 
-    model = heads.ClassifierModel(
+    model = modeling.ClassifierModel(
         config,
         len(data.labels) or 1,
         bilstm=tuning.head == "bilstm",
@@ -245,17 +246,17 @@ def _build_task(
         seed=run.random_seed,
     )
     frozen = fine_tuning.frozen_scopes(tuning.freeze_layers, config)
-    return classification.Classification(model, data.kind, frozen)
+    return classifier_task.Classification(model, data.kind, frozen)
 
 
 def _results(
-    trainer: training.Trainer, data: classifier_data.ClassifierData, name: str, batch_size: int
+    trainer: loop.Trainer, data: classifier_data.ClassifierData, name: str, batch_size: int
 ) -> dict[str, float]:
     """Loss and scores on a dev set."""
-    from tasks import classification
+    from tasks.classifier import task as classifier_task
 
     logits = _logits(trainer, data.batches(name, batch_size))
-    found = classification.results(logits, data.labels_of(name), data.kind, data.metrics)
+    found = classifier_task.results(logits, data.labels_of(name), data.kind, data.metrics)
     trainer.check_loss(found["loss"])
     return {**found, "global_step": trainer.step}
 
@@ -269,13 +270,13 @@ def _plain(results: Mapping[str, float]) -> dict[str, float]:
     }
 
 
-def _logits(trainer: training.Trainer, batches: Batches) -> np.ndarray:
+def _logits(trainer: loop.Trainer, batches: Batches) -> np.ndarray:
     """float32 [N, L], in the order of the examples."""
     import numpy as np
 
-    import batching
+    from training import batching
 
-    task = cast("classification.Classification", trainer.task)
+    task = cast("classifier_task.Classification", trainer.task)
     parts = trainer.predict(batches, task.outputs)
     logits = batching.in_order(parts, batches.num_examples)["logits"]
     wrong = int(np.sum(~np.isfinite(logits).all(-1)))
@@ -288,55 +289,44 @@ def _logits(trainer: training.Trainer, batches: Batches) -> np.ndarray:
 
 
 def _predict(
-    trainer: training.Trainer,
+    trainer: loop.Trainer,
     data: classifier_data.ClassifierData,
     name: str,
     batch_size: int,
     directory: str,
 ) -> None:
     """Writes a line for each example of a test set."""
-    from tasks import classification
+    from tasks.classifier import task as classifier_task
 
     logits = _logits(trainer, data.batches(name, batch_size))
     if not trainer.is_chief:
         return
-    rows = classification.probabilities(logits, data.kind)
+    rows = classifier_task.probabilities(logits, data.kind)
     path = os.path.join(directory, f"{name}.tsv")
     # str of a NumPy float32, as ever: the shortest digits that give it back.
     lines = ("\t".join(map(str, row)) for row in rows)
-    checkpoint_files.write_text(path, "".join(f"{line}\n" for line in lines))
+    atomic_files.write_text(path, "".join(f"{line}\n" for line in lines))
     _log.info("wrote %s: %d predictions", path, len(rows))
 
 
 def _export(
-    trainer: training.Trainer,
+    trainer: loop.Trainer,
     data: classifier_data.ClassifierData,
     text: options.TokenizerOptions,
     max_seq_length: int,
     directory: str,
 ) -> None:
     """Writes a SavedModel that takes ids, or texts."""
-    import export
+    from serving import export
 
     path = os.path.join(directory, "export")
-    task = cast("classification.Classification", trainer.task)
+    task = cast("classifier_task.Classification", trainer.task)
     export.save_classifier(path, task, data.labels, text, max_seq_length)
     _log.info("exported step %d to %s", trainer.step, path)
 
 
-GROUPS = (
-    options.ClassifierOptions,
-    options.TokenizerOptions,
-    options.ModelOptions,
-    options.FineTuningOptions,
-    options.OptimizerOptions,
-    options.RunOptions,
-    options.DeviceOptions,
-)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
-    return command_line.run(classify, GROUPS, __doc__ or "", argv)
+    return app.run(classify, classifier_options.GROUPS, __doc__ or "", argv)
 
 
 if __name__ == "__main__":

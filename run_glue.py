@@ -21,15 +21,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import command_line
-import errors
-import glue_runs
-import glue_search
-import options
-import outputs
-import processes
 import tokenization
-from tasks import glue_sets, submission
+from command_line import app, errors, options
+from system import outputs
+from tasks.glue import data_sets, jobs, search, submission
+from tasks.glue import options as glue_options
+from tasks.glue import runs as glue_runs
 
 try:
     import fcntl
@@ -41,9 +38,9 @@ _log = logging.getLogger(__name__)
 _PATIENCE = 60.0  # seconds that the runs of a killed run_glue are given to save
 
 
-def search(
-    flags: options.GlueOptions,
-    each: options.GlueRunOptions,
+def run_search(
+    flags: glue_options.GlueOptions,
+    each: glue_options.GlueRunOptions,
     text: options.TokenizerOptions,
     model: options.ModelOptions,
     device: options.DeviceOptions,
@@ -64,18 +61,18 @@ def search(
         raise errors.UserError(f"--data_dir={flags.data_dir}: there is no such folder")
     tasks = list(dict.fromkeys(run.task for run in plan))
     skip = each.skip_bad_rows
-    sets = {task: glue_sets.read(task, flags.data_dir, skip_bad_rows=skip) for task in tasks}
+    sets = {task: data_sets.read(task, flags.data_dir, skip_bad_rows=skip) for task in tasks}
     os.makedirs(flags.output_dir, exist_ok=True)
-    with processes.Stop() as stop, _alone(flags.output_dir, stop) as lock:
-        work = glue_search.Search(flags, plan, sets, (each, text, model, device), stop)
+    with jobs.Stop() as stop, _alone(flags.output_dir, stop) as lock:
+        work = search.Search(flags, plan, sets, (each, text, model, device), stop)
         work.check_flags()
         work.begin()
-        processes.run_all(
+        jobs.run_all(
             work.queue,
             flags.jobs,
             work.done,
             starts=work.starts,
-            environment=processes.share_of_threads(flags.jobs),
+            environment=jobs.share_of_threads(flags.jobs),
             inherited=lock,
             stop=stop,
         )
@@ -90,7 +87,7 @@ def search(
 
 
 def _check_flags(
-    each: options.GlueRunOptions, model: options.ModelOptions, device: options.DeviceOptions
+    each: glue_options.GlueRunOptions, model: options.ModelOptions, device: options.DeviceOptions
 ) -> None:
     """Refuses flags that would do nothing beside the others."""
     if each.new_head and not model.init_checkpoint:
@@ -107,7 +104,7 @@ def _check_flags(
 
 
 def _check_model(
-    each: options.GlueRunOptions, text: options.TokenizerOptions, model: options.ModelOptions
+    each: glue_options.GlueRunOptions, text: options.TokenizerOptions, model: options.ModelOptions
 ) -> None:
     """Checks what can be checked of the model's files without TensorFlow."""
     config = _read_config(model.bert_config_file)
@@ -149,7 +146,7 @@ def _read_config(path: str) -> Mapping[str, Any]:
 
 
 @contextlib.contextmanager
-def _alone(directory: str, stop: processes.Stop) -> Iterator[tuple[int, ...]]:
+def _alone(directory: str, stop: jobs.Stop) -> Iterator[tuple[int, ...]]:
     """Keeps other searches out of a directory; yields the open file that holds the lock.
 
     The runs share that file, so the lock lasts until the last of them has saved and ended.
@@ -168,7 +165,7 @@ def _alone(directory: str, stop: processes.Stop) -> Iterator[tuple[int, ...]]:
         os.close(descriptor)
 
 
-def _wait_for(descriptor: int, directory: str, stop: processes.Stop) -> None:
+def _wait_for(descriptor: int, directory: str, stop: jobs.Stop) -> None:
     end = time.monotonic() + _PATIENCE
     told = False
     while True:
@@ -186,7 +183,7 @@ def _wait_for(descriptor: int, directory: str, stop: processes.Stop) -> None:
         time.sleep(0.2)
 
 
-def _write_submission(work: glue_search.Search, data_dir: str) -> None:
+def _write_submission(work: search.Search, data_dir: str) -> None:
     """Writes submission.zip from the predictions of this command and of those before it.
 
     A task is in it only with the predictions of the run that is its best one in the summary.
@@ -194,13 +191,13 @@ def _write_submission(work: glue_search.Search, data_dir: str) -> None:
     tables: dict[str, str] = {}
     others: list[str] = []  # tasks with predictions of another run
     for task in glue_runs.TASKS:
-        tests, directory = glue_sets.test_folders(task, data_dir), work.test_directory(task)
+        tests, directory = data_sets.test_folders(task, data_dir), work.test_directory(task)
         if work.is_predicted(task, tests):
-            tables |= glue_sets.tables(task, tests, directory)
-        elif glue_sets.are_predicted(task, tests, directory):
+            tables |= data_sets.tables(task, tests, directory)
+        elif data_sets.are_predicted(task, tests, directory):
             others.append(task)
     if not work.has_runs("wnli"):
-        tables["WNLI.tsv"] = glue_sets.wnli_without_model()
+        tables["WNLI.tsv"] = data_sets.wnli_without_model()
     path = os.path.join(work.output_dir, "submission.zip")
     missing = {name: spec.name for name, spec in submission.FILES.items() if name not in tables}
     if not missing:
@@ -222,8 +219,8 @@ def _write_submission(work: glue_search.Search, data_dir: str) -> None:
 
 
 GROUPS = (
-    options.GlueOptions,
-    options.GlueRunOptions,
+    glue_options.GlueOptions,
+    glue_options.GlueRunOptions,
     options.TokenizerOptions,
     options.ModelOptions,
     options.DeviceOptions,
@@ -231,7 +228,7 @@ GROUPS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return command_line.run(search, GROUPS, __doc__ or "", argv)
+    return app.run(run_search, GROUPS, __doc__ or "", argv)
 
 
 if __name__ == "__main__":

@@ -19,21 +19,20 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import command_line
-import errors
-import options
-import outputs
+from command_line import app, errors, options
+from system import outputs
+from tasks.pretraining import options as pretraining_options
 
 if TYPE_CHECKING:
     import modeling
-    import record_batches
-    import training
+    from tasks.pretraining import record_batches
+    from training import loop
 
 _log = logging.getLogger(__name__)
 
 
 def pretrain(
-    data: options.PretrainingOptions,
+    data: pretraining_options.PretrainingOptions,
     model: options.ModelOptions,
     optimizer: options.OptimizerOptions,
     run: options.RunOptions,
@@ -45,22 +44,19 @@ def pretrain(
       errors.UserError: files that are missing or do not fit each other, a loss that is not finite.
       errors.FlagError: flags that do not fit each other.
     """
-    command_line.import_tensorflow()
+    app.import_tensorflow()
     import tensorflow as tf
 
-    import devices
-    import evaluation
     import optimization
-    import results_files
-    import training
-    from tasks import pretraining
+    from tasks.pretraining import objectives
+    from training import devices, evaluation, loop, run_files
 
     device = options.resolve_device(device)
     config = _check_flags(data, model, run)
     strategy = devices.create_strategy(device)
     files = _Files(data, config, device)
-    trainer = training.Trainer(
-        lambda: pretraining.create_objective(
+    trainer = loop.Trainer(
+        lambda: objectives.create_objective(
             data.objective,
             config,
             compute_dtype=devices.COMPUTE_DTYPES[device.precision],
@@ -91,7 +87,7 @@ def pretrain(
         groups = [data, model, optimizer, run, device]
         found = devices.describe(strategy)
         used = trainer.task.model.bert.config.to_json_string()
-        results_files.write_run_description(run.output_dir, found, groups, used)
+        run_files.write_run_description(run.output_dir, found, groups, used)
         if train_batches:
             train_batches.write_index(index)
 
@@ -112,7 +108,9 @@ def pretrain(
 
 
 def _check_flags(
-    data: options.PretrainingOptions, model: options.ModelOptions, run: options.RunOptions
+    data: pretraining_options.PretrainingOptions,
+    model: options.ModelOptions,
+    run: options.RunOptions,
 ) -> modeling.BertConfig:
     """Finds contradictions between flags, and reads the config."""
     import modeling
@@ -140,19 +138,18 @@ def _check_flags(
 
 def _check_checkpoints(
     config: modeling.BertConfig,
-    data: options.PretrainingOptions,
+    data: pretraining_options.PretrainingOptions,
     model: options.ModelOptions,
     run: options.RunOptions,
 ) -> None:
     """Finds checkpoints that are not there, or were trained with another config."""
-    import checkpoints
-    import evaluation
-    import trained_runs
+    from checkpoints import restore
+    from training import compatibility, evaluation
 
     evaluation.check(run, data.do_train)
     evaluated = "" if data.do_train else run.named_checkpoint
-    source = checkpoints.source(model.init_checkpoint, run.output_dir, evaluated)
-    trained_runs.check_config(config, source, model.bert_config_file)
+    source = restore.source(model.init_checkpoint, run.output_dir, evaluated)
+    compatibility.check_config(config, source, model.bert_config_file)
 
 
 class _Files:
@@ -164,11 +161,11 @@ class _Files:
 
     def __init__(
         self,
-        data: options.PretrainingOptions,
+        data: pretraining_options.PretrainingOptions,
         config: modeling.BertConfig,
         device: options.DeviceOptions,
     ):
-        import records
+        from tasks.pretraining import records
 
         self._data = data
         self._static_shapes = device.static_shapes
@@ -188,8 +185,8 @@ class _Files:
             self._eval_paths = self._find("eval_file", data.eval_file)
 
     def _find(self, flag: str, patterns: str) -> list[str]:
-        import inputs
-        import records
+        from system import inputs
+        from tasks.pretraining import records
 
         try:
             paths = inputs.expand(flag, patterns)
@@ -221,7 +218,7 @@ class _Files:
         return batches
 
     def _open(self, paths: list[str], batch_size: int, **more: Any) -> record_batches.RecordBatches:
-        import record_batches
+        from tasks.pretraining import record_batches
 
         return record_batches.RecordBatches(
             paths,
@@ -234,7 +231,7 @@ class _Files:
 
 
 def _results(
-    trainer: training.Trainer, batches: record_batches.RecordBatches | None
+    trainer: loop.Trainer, batches: record_batches.RecordBatches | None
 ) -> dict[str, float]:
     """Evaluates, and adds exp of the masked-LM loss (paper section 5.2)."""
     assert batches is not None
@@ -243,22 +240,22 @@ def _results(
 
 
 def _report_baseline(
-    trainer: training.Trainer, batches: record_batches.RecordBatches, vocab_size: int
+    trainer: loop.Trainer, batches: record_batches.RecordBatches, vocab_size: int
 ) -> None:
     """Logs what guessing by frequency achieves on the same records."""
     import tensorflow as tf
 
-    import results_files
-    from tasks import pretraining
+    from tasks.pretraining import objectives
+    from training import run_files
 
     if trainer.is_chief:
         alone = batches.dataset(tf.distribute.InputContext())
-        found = results_files.one_line(pretraining.frequency_baseline(alone, vocab_size))
+        found = run_files.one_line(objectives.frequency_baseline(alone, vocab_size))
         _log.info("for comparison, guessing by frequency: %s", found)
 
 
 GROUPS = (
-    options.PretrainingOptions,
+    pretraining_options.PretrainingOptions,
     options.ModelOptions,
     options.OptimizerOptions,
     options.RunOptions,
@@ -267,7 +264,7 @@ GROUPS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return command_line.run(pretrain, GROUPS, __doc__ or "", argv)
+    return app.run(pretrain, GROUPS, __doc__ or "", argv)
 
 
 if __name__ == "__main__":

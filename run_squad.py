@@ -19,23 +19,23 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-import command_line
-import errors
-import options
-import outputs
+from command_line import app, errors, options
+from system import outputs
+from tasks.squad import options as squad_options
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
     import modeling
-    import training
-    from tasks import question_answering, squad_data
+    from tasks.squad import data as squad_data
+    from tasks.squad import task as squad_task
+    from training import loop
 
 _log = logging.getLogger(__name__)
 
 
 def squad(
-    task: options.SquadOptions,
+    task: squad_options.SquadOptions,
     text: options.TokenizerOptions,
     model: options.ModelOptions,
     tuning: options.FineTuningOptions,
@@ -52,25 +52,21 @@ def squad(
     members = _members(model.init_checkpoint)
     _check_flags(task, tuning, run, members)
     data = _read(task, tuning, run)
-    command_line.import_tensorflow()
-    import answering
-    import checkpoints
-    import devices
-    import evaluation
-    import fine_tuning
-    import results_files
-    import training
+    app.import_tensorflow()
+    from checkpoints import manager, restore
+    from tasks.squad import predictor
+    from training import devices, evaluation, fine_tuning, loop, run_files
 
     evaluation.check(run, tuning.do_train)
     fine_tuning.warn_of_unused(tuning, run)
     if task.do_export:
-        import export
+        from serving import export
 
         export.check_place(os.path.join(run.output_dir, "export"))
     device = options.resolve_device(device)
     first = dataclasses.replace(model, init_checkpoint=members[0] if members else "")
     evaluated = "" if tuning.do_train else run.named_checkpoint
-    source = checkpoints.source(first.init_checkpoint, run.output_dir, evaluated)
+    source = restore.source(first.init_checkpoint, run.output_dir, evaluated)
     config = fine_tuning.read_config(first, task.max_seq_length, source)
     data.tokenizer = fine_tuning.create_tokenizer(text, config, first.init_checkpoint, source)
     _check_texts_and_configs(members[1:], text, config, model.bert_config_file)
@@ -87,21 +83,21 @@ def squad(
         trainer.use(members[0], "--init_checkpoint")
     else:
         trainer.use(evaluation.chosen(run)[-1])
-    answers = answering.Answering(trainer, data, task, run, members)
+    answers = predictor.Answering(trainer, data, task, run, members)
     describe = functools.partial(
-        results_files.write_run_description,
+        run_files.write_run_description,
         run.output_dir,
         devices.describe(strategy),
         [task, text, model, tuning, optimizer, run, device],
         config.to_json_string(),
     )
     # What lies there belongs to the checkpoints there.
-    if not tuning.do_train and trainer.is_chief and not checkpoints.latest(run.output_dir):
+    if not tuning.do_train and trainer.is_chief and not manager.latest(run.output_dir):
         describe()
     if tuning.do_train:
         batches = data.batches("train", tuning.train_batch_size, run.random_seed)
         part = "dev" if task.dev_file else "predict"
-        best = training.Best("f1", higher=True)
+        best = loop.Best("f1", higher=True)
         if not trainer.train(batches, lambda: answers.scores(part), best, describe):
             return
         if run.save_weights_only and trainer.is_chief:
@@ -136,7 +132,7 @@ def _members(init_checkpoint: str) -> list[str]:
 
 
 def _check_flags(
-    task: options.SquadOptions,
+    task: squad_options.SquadOptions,
     tuning: options.FineTuningOptions,
     run: options.RunOptions,
     members: Sequence[str],
@@ -164,7 +160,7 @@ def _check_flags(
 
 
 def _check_files(
-    task: options.SquadOptions, tuning: options.FineTuningOptions, run: options.RunOptions
+    task: squad_options.SquadOptions, tuning: options.FineTuningOptions, run: options.RunOptions
 ) -> None:
     """Demands the files that the run reads."""
     if tuning.do_train and not task.train_file:
@@ -181,7 +177,7 @@ def _check_files(
         )
 
 
-def _check_threshold(task: options.SquadOptions, tuning: options.FineTuningOptions) -> None:
+def _check_threshold(task: squad_options.SquadOptions, tuning: options.FineTuningOptions) -> None:
     """Finds a --null_score_diff_threshold that would do nothing."""
     threshold = task.null_score_diff_threshold
     if threshold != "auto":
@@ -207,7 +203,7 @@ def _check_threshold(task: options.SquadOptions, tuning: options.FineTuningOptio
 
 
 def _check_ensemble(
-    task: options.SquadOptions,
+    task: squad_options.SquadOptions,
     tuning: options.FineTuningOptions,
     run: options.RunOptions,
     members: Sequence[str],
@@ -226,13 +222,14 @@ def _check_ensemble(
 
 
 def _read(
-    task: options.SquadOptions, tuning: options.FineTuningOptions, run: options.RunOptions
+    task: squad_options.SquadOptions, tuning: options.FineTuningOptions, run: options.RunOptions
 ) -> squad_data.SquadData:
     """Reads all sets that the run needs, so that every mistake in them shows first."""
-    from tasks import squad_data, squad_results
+    from tasks.squad import data as squad_data
+    from tasks.squad import prediction_files
 
     if task.do_predict:
-        squad_results.check_places(run.output_dir, task.version_2_with_negative)
+        prediction_files.check_places(run.output_dir, task.version_2_with_negative)
     data = squad_data.SquadData(task)
     is_tuned = bool(task.dev_file) and task.null_score_diff_threshold == "auto"
     watches_predict = bool(run.eval_steps) and not task.dev_file
@@ -261,13 +258,11 @@ def _create_trainer(
     tuning: options.FineTuningOptions,
     run: options.RunOptions,
     device: options.DeviceOptions,
-) -> training.Trainer:
+) -> loop.Trainer:
     """Makes the trainer, after a look at the heads of the checkpoints that it will use."""
-    import fine_tuning
-    import trained_heads
-    import training
+    from training import compatibility, fine_tuning, loop
 
-    head = trained_heads.Head(
+    head = compatibility.Head(
         task="squad",
         outputs="start and end of an answer",
         size=2,
@@ -279,8 +274,8 @@ def _create_trainer(
         _check_attention(members, model.bert_config_file)
     for member in members or [""]:
         own = dataclasses.replace(model, init_checkpoint=member)
-        trained_heads.check(head, own, tuning, run)
-    trainer = training.Trainer(
+        compatibility.check(head, own, tuning, run)
+    trainer = loop.Trainer(
         lambda: _build_task(config, tuning, run, device),
         strategy=strategy,
         run=run,
@@ -303,26 +298,26 @@ def _check_texts_and_configs(
     bert_config_file: str,
 ) -> None:
     """Finds members of an ensemble that were trained on other tokens, or with another config."""
-    import checkpoints
     import tokenization
-    import trained_runs
+    from checkpoints import restore
+    from training import compatibility
 
     for member in members:
         tokenization.validate_case_matches_checkpoint(text.do_lower_case, member)
-        path = checkpoints.resolve(member).path
-        trained_runs.check_config(config, path, bert_config_file)
-        trained_runs.warn_of_text(text, path)
+        path = restore.resolve(member).path
+        compatibility.check_config(config, path, bert_config_file)
+        compatibility.warn_of_text(text, path)
 
 
 def _check_attention(members: Sequence[str], bert_config_file: str) -> None:
     """Finds members of an ensemble that one encoder cannot run."""
-    import checkpoints
     import modeling
+    from checkpoints import manager, restore
 
     usual = modeling.BertConfig.from_json_file(bert_config_file).attention
     found = {}
     for member in members:
-        state = checkpoints.read_state(checkpoints.resolve(member).path)
+        state = manager.read_state(restore.resolve(member).path)
         found[member] = state.get("attention", usual)
     if len(set(found.values())) > 1:
         each = ", ".join(f"{member}: {attention}" for member, attention in found.items())
@@ -332,11 +327,11 @@ def _check_attention(members: Sequence[str], bert_config_file: str) -> None:
         )
 
 
-def _check_members(trainer: training.Trainer, members: Sequence[str], output_dir: str) -> None:
+def _check_members(trainer: loop.Trainer, members: Sequence[str], output_dir: str) -> None:
     """Finds out whether all models of an ensemble fit, and are those that would be used."""
-    import checkpoints
+    from checkpoints import manager, restore
 
-    newest = checkpoints.latest(output_dir)
+    newest = manager.latest(output_dir)
     if newest:
         raise errors.UserError(
             f"--init_checkpoint names {len(members)} models, but {newest} is there, and what is in "
@@ -344,7 +339,7 @@ def _check_members(trainer: training.Trainer, members: Sequence[str], output_dir
         )
     named: dict[str, str] = {}
     for member in members:
-        weights = checkpoints.resolve(member)
+        weights = restore.resolve(member)
         trainer.check_trained(weights, "--init_checkpoint")
         other = named.setdefault(os.path.realpath(weights.path), member)
         if other != member:
@@ -359,13 +354,12 @@ def _build_task(
     tuning: options.FineTuningOptions,
     run: options.RunOptions,
     device: options.DeviceOptions,
-) -> question_answering.QuestionAnswering:
-    import devices
-    import fine_tuning
-    import heads
-    from tasks import question_answering
+) -> squad_task.QuestionAnswering:
+    import modeling
+    from tasks.squad import task as squad_task
+    from training import devices, fine_tuning
 
-    model = heads.SpanModel(
+    model = modeling.SpanModel(
         config,
         bilstm=tuning.head == "bilstm",
         compute_dtype=devices.COMPUTE_DTYPES[device.precision],
@@ -373,16 +367,16 @@ def _build_task(
         seed=run.random_seed,
     )
     frozen = fine_tuning.frozen_scopes(tuning.freeze_layers, config)
-    return question_answering.QuestionAnswering(model, frozen)
+    return squad_task.QuestionAnswering(model, frozen)
 
 
-def _export(trainer: training.Trainer, vocab_file: str, directory: str) -> None:
+def _export(trainer: loop.Trainer, vocab_file: str, directory: str) -> None:
     """Writes a SavedModel that takes ids: those of ``export``, and one with the ids of windows."""
     import tensorflow as tf
 
-    import export
+    from serving import export
 
-    task = cast("question_answering.QuestionAnswering", trainer.task)
+    task = cast("squad_task.QuestionAnswering", trainer.task)
     longest = task.model.bert.config.max_position_embeddings
     signatures = export.ids_signatures(task.logits, longest)
     plain = signatures["serving_default"]
@@ -409,7 +403,7 @@ def _export(trainer: training.Trainer, vocab_file: str, directory: str) -> None:
 
 
 GROUPS = (
-    options.SquadOptions,
+    squad_options.SquadOptions,
     options.TokenizerOptions,
     options.ModelOptions,
     options.FineTuningOptions,
@@ -420,7 +414,7 @@ GROUPS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return command_line.run(squad, GROUPS, __doc__ or "", argv)
+    return app.run(squad, GROUPS, __doc__ or "", argv)
 
 
 if __name__ == "__main__":

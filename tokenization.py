@@ -20,8 +20,7 @@ from typing import Any
 
 import six
 
-import errors
-import options
+from command_line import errors, options
 
 _log = logging.getLogger(__name__)
 

@@ -33,9 +33,10 @@ def write_rows(task: str, data_dir: str, path: str, count: int) -> None:
     import numpy as np
 
     import tokenization
-    from tasks import classifier_features, glue
+    from tasks.classifier import features as classifier_features
+    from tasks.classifier import glue_tasks
 
-    processor = glue.create_processor(task)
+    processor = glue_tasks.create_processor(task)
     examples = processor.get_train_examples(data_dir)
     rows = np.random.default_rng(1).choice(len(examples), count, replace=False)
     tokenizer = tokenization.FullTokenizer(str(sides.model_folder() / "vocab.txt"))
@@ -57,13 +58,10 @@ def ours(path: str, training: str) -> None:
     import numpy as np
     import tensorflow as tf
 
-    import batching
-    import checkpoints
-    import heads
     import modeling
-    import ragged
-    import steps
-    from tasks import classification
+    from checkpoints import restore
+    from tasks.classifier import task as classifier_task
+    from training import batching, ragged, train_step
 
     data = np.load(path)
     lengths = data["lengths"]
@@ -71,11 +69,11 @@ def ours(path: str, training: str) -> None:
         name: ragged.from_rows(row[:n] for row, n in zip(data[key], lengths, strict=True))
         for name, key in (("input_ids", "ids"), ("segment_ids", "segments"))
     }
-    model = heads.ClassifierModel(modeling.BertConfig.from_dict(sides.CONFIG), 2)
-    task = classification.Classification(model, "classification")
+    model = modeling.ClassifierModel(modeling.BertConfig.from_dict(sides.CONFIG), 2)
+    task = classifier_task.Classification(model, "classification")
     variables = modeling.named_variables(model)
-    weights = checkpoints.resolve(str(sides.model_folder() / "model.safetensors"))
-    checkpoints.restore(variables, weights)
+    weights = restore.resolve(str(sides.model_folder() / "model.safetensors"))
+    restore.restore(variables, weights)
     seed = 1 if training == "train" else None
     batches = batching.FeatureBatches(
         {**tokens, "label_ids": data["labels"]}, batch_size=BATCH, seed=seed
@@ -90,7 +88,7 @@ def ours(path: str, training: str) -> None:
             del index  # the iterator goes on by itself
             return float(trained.run(iterator, one).norm)
     else:
-        predict = steps.make_prediction(task.outputs, strategy, False)
+        predict = train_step.make_prediction(task.outputs, strategy, False)
 
         def step(index: int) -> float:
             del index

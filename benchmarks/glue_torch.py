@@ -19,10 +19,10 @@ import transformers
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-import torch_fine_tuning
-
 import tokenization
-from tasks import classifier_features, examples, glue, metrics
+import torch_fine_tuning
+from tasks.classifier import examples, glue_tasks, metrics
+from tasks.classifier import features as classifier_features
 
 
 def evaluate(model: Any, features: classifier_features.Features, processor: Any) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--data_dir", required=True)
     flags = parser.parse_args()
     torch.manual_seed(flags.seed)
-    processor = glue.create_processor(flags.task)
+    processor = glue_tasks.create_processor(flags.task)
     labels = processor.get_labels()
     tokenizer = tokenization.FullTokenizer(f"{flags.model_dir}/vocab.txt")
     train, dev = (

@@ -31,9 +31,8 @@ def write_batches(patterns: str, path: str, count: int) -> None:
     import numpy as np
     import tensorflow as tf
 
-    import inputs
-    import record_batches
-    import records
+    from system import inputs
+    from tasks.pretraining import record_batches, records
 
     features = records.pretraining_features(LENGTH, PREDICTIONS)
     batches = record_batches.RecordBatches(
@@ -53,18 +52,16 @@ def ours(path: str) -> None:
     import numpy as np
     import tensorflow as tf
 
-    import batching
-    import checkpoints
     import modeling
-    from tasks import pretraining
+    from checkpoints import restore
+    from tasks.pretraining import objectives
+    from training import batching
 
     data = np.load(path)
     count = len(data["input_ids"])
-    task = pretraining.create_objective("mlm_nsp", modeling.BertConfig.from_dict(CONFIG))
+    task = objectives.create_objective("mlm_nsp", modeling.BertConfig.from_dict(CONFIG))
     variables = modeling.named_variables(task.model)
-    checkpoints.restore(
-        variables, checkpoints.resolve(str(sides.model_folder() / "model.safetensors"))
-    )
+    restore.restore(variables, restore.resolve(str(sides.model_folder() / "model.safetensors")))
     train = sides.our_training(task, variables)
     dataset = tf.data.Dataset.from_tensor_slices({name: data[name] for name in data.files})
     iterator = iter(dataset.map(batching.trim).repeat().prefetch(2))

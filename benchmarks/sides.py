@@ -114,12 +114,12 @@ def encoder_work(tokens: float, squares: float, wanted: float) -> float:
 
 def our_devices() -> Any:
     """Imports TensorFlow and makes the strategy as the scripts do; comes before all else."""
-    import command_line
+    from command_line import app
 
-    command_line._prepare()
-    command_line.import_tensorflow()
-    import devices
-    import options
+    app._prepare()
+    app.import_tensorflow()
+    from command_line import options
+    from training import devices
 
     return devices.create_strategy(options.DeviceOptions())
 
@@ -129,9 +129,9 @@ def our_training(task: Any, variables: Mapping[str, Any]) -> Any:
     import tensorflow as tf
 
     import optimization
-    import steps
+    from training import train_step
 
-    return steps.TrainStep(
+    return train_step.TrainStep(
         task,
         variables,
         tf.Variable(0, dtype=tf.int64, trainable=False),

@@ -23,16 +23,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 # First in the path stands this folder, whose files have the names of the modules they measure.
 sys.path[0] = str(ROOT)
 
-import ragged  # noqa: E402
 import tokenization  # noqa: E402
-from tasks import (  # noqa: E402
-    squad_answers,
-    squad_examples,
-    squad_features,
-    squad_logits,
-    squad_results,
-    squad_windows,
-)
+from tasks.squad import answers as squad_answers  # noqa: E402
+from tasks.squad import examples as squad_examples  # noqa: E402
+from tasks.squad import features as squad_features  # noqa: E402
+from tasks.squad import logits as squad_logits  # noqa: E402
+from tasks.squad import prediction_files  # noqa: E402
+from tasks.squad import windows as squad_windows  # noqa: E402
+from training import ragged  # noqa: E402
 
 ORIGINAL_FEATURES, ORIGINAL_ANSWERS, ORIGINAL_MEGABYTES = 66.0, 63.0, 1100.0
 
@@ -62,8 +60,8 @@ def measure(arguments: argparse.Namespace, workers: int, padded: bool, version_2
     answers = squad_answers.answer(examples, features, logits, tokenizer, options)
     chosen = time.perf_counter()
     with tempfile.TemporaryFile("w") as file:
-        file.write(squad_results.map_json(answers.predictions))
-        file.write(squad_results.nbest_json(answers.nbest, offsets=False))
+        file.write(prediction_files.map_json(answers.predictions))
+        file.write(prediction_files.nbest_json(answers.nbest, offsets=False))
     written = time.perf_counter()
     megabytes = sum(
         resource.getrusage(who).ru_maxrss / 1024 * (1 if who == resource.RUSAGE_SELF else workers)

@@ -20,18 +20,15 @@ import transformers
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-import torch_fine_tuning
-
 import tokenization
-from tasks import (
-    squad_answers,
-    squad_examples,
-    squad_features,
-    squad_json,
-    squad_logits,
-    squad_scores,
-    squad_windows,
-)
+import torch_fine_tuning
+from tasks.squad import answers as squad_answers
+from tasks.squad import examples as squad_examples
+from tasks.squad import features as squad_features
+from tasks.squad import json_layout
+from tasks.squad import logits as squad_logits
+from tasks.squad import scores as squad_scores
+from tasks.squad import windows as squad_windows
 
 
 def predict(model: Any, features: squad_features.Features) -> squad_logits.Logits:
@@ -84,7 +81,7 @@ def main() -> None:
     answers = squad_answers.answer(
         examples, features, predict(model, features), tokenizer, squad_answers.Options()
     )
-    gold = squad_scores.references(squad_json.load(flags.predict_file), flags.predict_file)
+    gold = squad_scores.references(json_layout.load(flags.predict_file), flags.predict_file)
     found = squad_scores.score_v1(gold, answers.predictions)
     print(
         f"seed {flags.seed} rate {flags.learning_rate:g}: EM {found['exact_match']:.2f} "

@@ -24,8 +24,8 @@ sys.path[0] = str(ROOT)
 os.environ["RAYON_NUM_THREADS"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
-import inputs  # noqa: E402
 import tokenization  # noqa: E402
+from system import inputs  # noqa: E402
 
 COLD_GOAL, WARM_GOAL = 3.0, 8.0
 

@@ -17,7 +17,7 @@ import safetensors.torch
 import torch
 import transformers
 
-import ragged
+from training import ragged
 
 Batch = dict[str, torch.Tensor]
 

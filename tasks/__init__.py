@@ -1,1 +1,1 @@
-"""What one task alone knows: its files, features, losses, answers and scores."""
+"""A folder for each task: what only that task knows."""

@@ -7,10 +7,10 @@ import re
 
 import numpy as np
 import pytest
-import tiny_glue
 
 import run_classifier
-from tasks import glue
+import tiny_glue
+from tasks.classifier import glue_tasks
 
 TABLE = "text\tlabel\n" + "good red\ta\nbad blue\tb\n" * 4
 
@@ -200,7 +200,7 @@ class _Own(run_classifier.DataProcessor):
     ],
 )  # fmt: skip
 def test_processors_that_cannot_be_trained(run, monkeypatch, tmp_path, attributes, message):
-    monkeypatch.setitem(glue.PROCESSORS, "own", type("_Mine", (_Own,), attributes))
+    monkeypatch.setitem(glue_tasks.PROCESSORS, "own", type("_Mine", (_Own,), attributes))
     found, line = run("--do_train", "--do_eval", task="own")
     assert found == 1 and re.search(message, line), line
     assert not (tmp_path / "run").exists()
@@ -208,7 +208,7 @@ def test_processors_that_cannot_be_trained(run, monkeypatch, tmp_path, attribute
 
 def test_labels_may_be_numbers(run, monkeypatch, tmp_path):
     mine = type("_Mine", (_Own,), {"labels": [0, 1], "given": (0, 1)})
-    monkeypatch.setitem(glue.PROCESSORS, "own", mine)
+    monkeypatch.setitem(glue_tasks.PROCESSORS, "own", mine)
     flags = ["--num_train_epochs=10", "--learning_rate=1e-2"]
     assert run("--do_train", "--do_eval", "--do_predict", *flags, task="own")[0] == 0
     assert (tmp_path / "run/labels.txt").read_text() == "0\n1\n"

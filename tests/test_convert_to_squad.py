@@ -8,7 +8,7 @@ import json
 import pytest
 
 import convert_to_squad
-from tasks import squad_examples
+from tasks.squad import examples as squad_examples
 
 
 def _main(*arguments):

@@ -7,8 +7,9 @@ import gzip
 import hashlib
 import os
 
-import pretraining_corpora as corpora
 import pytest
+
+import pretraining_corpora as corpora
 
 
 @pytest.fixture

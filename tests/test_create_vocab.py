@@ -9,8 +9,8 @@ import random
 import pytest
 
 import create_vocab
-import inputs
 import tokenization
+from system import inputs
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 

@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 import tensorflow as tf
-import tiny
 
-import heads
 import modeling
+import tiny
+from nn import layers, lstm
 
 CONFIG = dataclasses.replace(
     modeling.BertConfig.from_dict(tiny.CONFIG),
@@ -81,7 +81,7 @@ def test_left_to_right_pools_the_last_token(static):
 
 
 def test_classifier_names_and_logits():
-    model = heads.ClassifierModel(CONFIG, 3, seed=5)
+    model = modeling.ClassifierModel(CONFIG, 3, seed=5)
     names = modeling.named_variables(model)
     own = {name: v.shape.as_list() for name, v in names.items() if not name.startswith("bert/")}
     assert own == {"output_weights": [3, 16], "output_bias": [3]}
@@ -92,7 +92,7 @@ def test_classifier_names_and_logits():
 
 
 def test_classifier_drops_a_tenth_of_the_pooled_state_in_training():
-    model = heads.ClassifierModel(CONFIG, 1)
+    model = modeling.ClassifierModel(CONFIG, 1)
     model.output_weights.assign(np.ones([1, 16]))
     still = model.bert(*_inputs(), training=False).pooled_output.numpy()
     with pytest.raises(ValueError, match="seed"):
@@ -121,13 +121,13 @@ def _lstm(states, kernel, recurrent, bias):
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_bilstm_equals_numpy_whatever_the_padding(compiled):
-    lstm = heads.BiLstm(CONFIG, modeling.Weights(0.5, 3))
+    bilstm = lstm.BiLstm(CONFIG.hidden_size, layers.Weights(0.5, 3))
     rng = np.random.default_rng(2)
     states = rng.normal(size=[3, 9, 16]).astype(np.float32)
     mask = _inputs()[1]
-    run = tf.function(lstm, jit_compile=True) if compiled else lstm
+    run = tf.function(bilstm, jit_compile=True) if compiled else bilstm
     each, last = run(tf.constant(states), tf.constant(mask))
-    values = {v.name.removesuffix(":0"): v.numpy().astype(np.float64) for v in lstm.variables}
+    values = {v.name.removesuffix(":0"): v.numpy().astype(np.float64) for v in bilstm.variables}
     for row, length in enumerate(LENGTHS):
         real = states[row, :length].astype(np.float64)
         parts = ("kernel", "recurrent_kernel", "bias")
@@ -139,7 +139,7 @@ def test_bilstm_equals_numpy_whatever_the_padding(compiled):
 
 
 def test_bilstm_classifier_reads_all_tokens_and_leaves_the_pooler_alone():
-    model = heads.ClassifierModel(LEFT, 2, bilstm=True)
+    model = modeling.ClassifierModel(LEFT, 2, bilstm=True)
     ids, mask, types = _inputs()
     with tf.GradientTape() as tape:
         logits = model(ids, mask, types, training=False)
@@ -153,7 +153,7 @@ def test_bilstm_classifier_reads_all_tokens_and_leaves_the_pooler_alone():
 
 
 def test_span_names_and_logits():
-    model = heads.SpanModel(CONFIG, seed=5)
+    model = modeling.SpanModel(CONFIG, seed=5)
     names = modeling.named_variables(model)
     own = {name: v.shape.as_list() for name, v in names.items() if not name.startswith("bert/")}
     assert own == {"cls/squad/output_weights": [2, 16], "cls/squad/output_bias": [2]}
@@ -167,7 +167,7 @@ def test_span_names_and_logits():
 
 @pytest.mark.parametrize("bilstm", [False, True])
 def test_span_scores_depend_neither_on_padding_nor_on_the_pooler(bilstm):
-    model = heads.SpanModel(CONFIG, bilstm=bilstm)
+    model = modeling.SpanModel(CONFIG, bilstm=bilstm)
     inputs = _inputs()
     variables = modeling.named_variables(model)
     with tf.GradientTape() as tape:
@@ -183,7 +183,7 @@ def test_span_scores_depend_neither_on_padding_nor_on_the_pooler(bilstm):
 
 
 def test_nothing_is_dropped_above_the_encoder():
-    still = heads.SpanModel(CONFIG)  # without dropout in the encoder
+    still = modeling.SpanModel(CONFIG)  # without dropout in the encoder
     found = [still(*_inputs(), training=training, seed=tf.constant([1, 2]))
              for training in (True, False)]  # fmt: skip
     np.testing.assert_array_equal(*found)

@@ -8,16 +8,17 @@ import os
 import subprocess
 import sys
 
-import minilm_reference
 import numpy as np
 import pytest
 import tensorflow as tf
 
-import checkpoints
-import errors
+import minilm_reference
 import modeling
 import optimization
-from tasks import pretraining
+from checkpoints import restore
+from command_line import errors
+from nn import functions
+from tasks.pretraining import objectives
 
 SMALL = modeling.BertConfig(
     vocab_size=50,
@@ -114,7 +115,7 @@ def test_outputs_equal_the_original(original):
 
 def test_losses_gradients_and_updates_equal_the_original(original):
     model, golden, jit = original
-    task = pretraining.MaskedLm(model)
+    task = objectives.MaskedLm(model)
     variables = modeling.named_variables(model)
     compute = _loss_function(task, _golden_batch(golden), jit)
     optimizer = optimization.AdamWeightDecay(variables)
@@ -209,7 +210,7 @@ def test_published_values_of_a_filled_model(static_shapes):
         **near,
     )
 
-    task = pretraining.MaskedLm(model)
+    task = objectives.MaskedLm(model)
     compute = _loss_function(task, batch)
     loss, gradients, pairs = compute()
     assert float(pairs["masked_lm_loss"][0]) / 5 == pytest.approx(4.4686737, abs=2e-5)
@@ -321,8 +322,8 @@ def test_gelu_and_layer_norm_against_numpy_and_numeric_gradients():
     x = np.linspace(-6, 6, 60).astype("float32").reshape(4, 15)
     wide = x.astype("float64")
     wanted = 0.5 * wide * (1 + np.tanh(np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)))
-    np.testing.assert_allclose(modeling.gelu(tf.constant(x)), wanted, atol=1e-6)
-    theory, numeric = tf.test.compute_gradient(modeling.gelu, [x], delta=1e-2)
+    np.testing.assert_allclose(functions.gelu(tf.constant(x)), wanted, atol=1e-6)
+    theory, numeric = tf.test.compute_gradient(functions.gelu, [x], delta=1e-2)
     np.testing.assert_allclose(theory[0], numeric[0], atol=2e-3)
 
     rng = np.random.default_rng(5)
@@ -330,10 +331,10 @@ def test_gelu_and_layer_norm_against_numpy_and_numeric_gradients():
     wide = x.astype("float64")
     normal = (wide - wide.mean(-1, keepdims=True)) / np.sqrt(wide.var(-1, keepdims=True) + 1e-12)
     np.testing.assert_allclose(
-        modeling.layer_norm(x, gamma, beta), normal * gamma + beta, atol=1e-5
+        functions.layer_norm(x, gamma, beta), normal * gamma + beta, atol=1e-5
     )
     theory, numeric = tf.test.compute_gradient(
-        modeling.layer_norm, [tf.constant(v) for v in (x, gamma, beta)], delta=1e-2
+        functions.layer_norm, [tf.constant(v) for v in (x, gamma, beta)], delta=1e-2
     )
     for one, other in zip(theory, numeric, strict=True):
         np.testing.assert_allclose(one, other, atol=5e-3)
@@ -344,7 +345,7 @@ def test_gelu_in_half_precision_has_finite_gradients():
         x = tf.constant([-1000.0, -300, 0, 300, 1000], dtype)
         with tf.GradientTape() as tape:
             tape.watch(x)
-            y = modeling.gelu(x)
+            y = functions.gelu(x)
         assert y.dtype == dtype
         np.testing.assert_allclose(tf.cast(tape.gradient(y, x), tf.float32), [0, 0, 0.5, 1, 1])
 
@@ -356,19 +357,19 @@ def test_a_sequence_longer_than_the_positions():
 
 def test_dropout_keeps_its_share_and_its_mean():
     x = tf.ones([1000, 1001])
-    dropped = modeling.dropout(x, 0.1, tf.constant([1, 2])).numpy()
+    dropped = functions.dropout(x, 0.1, tf.constant([1, 2])).numpy()
     kept = (dropped != 0).mean()
     # Standard deviation of the share: sqrt(0.1 0.9 / 1,001,000) = 0.0003; four of them.
     assert kept == pytest.approx(0.9, abs=0.0012)
     np.testing.assert_allclose(dropped[dropped != 0], 1 / 0.9, rtol=1e-4)
-    again = modeling.dropout(x, 0.1, tf.constant([1, 2])).numpy()
+    again = functions.dropout(x, 0.1, tf.constant([1, 2])).numpy()
     assert (again == dropped).all()
-    other = modeling.dropout(x, 0.1, tf.constant([1, 3])).numpy()
+    other = functions.dropout(x, 0.1, tf.constant([1, 3])).numpy()
     # Independent masks agree in 0.9^2 + 0.1^2 of the places.
     assert ((other != 0) == (dropped != 0)).mean() == pytest.approx(0.82, abs=0.002)
     with tf.GradientTape() as tape:
         tape.watch(x)
-        y = modeling.dropout(x, 0.1, tf.constant([1, 2]))
+        y = functions.dropout(x, 0.1, tf.constant([1, 2]))
     np.testing.assert_array_equal(tape.gradient(y, x), dropped)
 
 
@@ -556,11 +557,11 @@ def test_config_file_that_is_not_there(tmp_path):
 
 def test_activations_by_name():
     x = tf.constant([-1.0, 2.0])
-    np.testing.assert_allclose(modeling.activation("ReLU")(x), [0, 2])
-    np.testing.assert_allclose(modeling.activation("tanh")(x), np.tanh([-1, 2]), rtol=1e-6)
+    np.testing.assert_allclose(functions.activation("ReLU")(x), [0, 2])
+    np.testing.assert_allclose(functions.activation("tanh")(x), np.tanh([-1, 2]), rtol=1e-6)
     for name in ("linear", "", None):
-        np.testing.assert_allclose(modeling.activation(name)(x), x)
-    assert modeling.activation("GELU") is modeling.gelu
+        np.testing.assert_allclose(functions.activation(name)(x), x)
+    assert functions.activation("GELU") is functions.gelu
 
 
 # --- real weights ---------------------------------------------------------------------------------
@@ -584,7 +585,7 @@ def test_real_weights_give_what_numpy_computed(static_shapes):
     )
     model = modeling.BertModel(config, static_shapes=static_shapes)
     variables = modeling.named_variables(model)
-    report = checkpoints.restore(variables, checkpoints.resolve(str(folder / "model.safetensors")))
+    report = restore.restore(variables, restore.resolve(str(folder / "model.safetensors")))
     assert not report.missing
     golden = np.load(minilm_reference.GOLDEN)
     output = model(golden["input_ids"], golden["input_mask"], golden["segment_ids"], training=False)

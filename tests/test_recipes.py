@@ -11,12 +11,12 @@ import sys
 import time
 
 import pytest
+
+import modeling
 import squad_files
 import tiny_glue
 import tiny_squad
-
-import checkpoints
-import modeling
+from checkpoints import manager
 
 RECIPES = pathlib.Path(__file__).resolve().parents[1] / "recipes"
 SQUAD_FLAGS = "--max_seq_length=40 --max_query_length=8"
@@ -34,7 +34,7 @@ def folder(tmp_path_factory):
     (bert / "config.json").rename(bert / "bert_config.json")
     config = modeling.BertConfig.from_json_file(str(bert / "bert_config.json"))
     encoder = modeling.named_variables(modeling.BertModel(config))
-    prefix = pathlib.Path(checkpoints.save(str(folder / "saved"), 0, encoder))
+    prefix = pathlib.Path(manager.save(str(folder / "saved"), 0, encoder))
     for path in prefix.parent.glob(f"{prefix.name}.[id]*"):
         path.rename(bert / path.name.replace(prefix.name, "bert_model.ckpt"))
     tiny_glue.write_all(folder / "glue")

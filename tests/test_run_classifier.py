@@ -17,13 +17,14 @@ import types
 
 import numpy as np
 import pytest
-import tiny
 
-import checkpoints
-import heads
+import modeling
 import run_classifier
-import training
-from tasks import glue
+import tiny
+from checkpoints import manager
+from serving import export
+from system import locks
+from tasks.classifier import glue_tasks
 
 ROOT = os.path.dirname(run_classifier.__file__)
 LETTERS = string.ascii_lowercase
@@ -255,10 +256,7 @@ def test_prediction_with_the_trained_model_and_a_fresh_directory(folder, trained
 
 def test_export_gets_the_trained_model(folder, trained, tmp_path, monkeypatch):
     calls = []
-    fake = types.SimpleNamespace(
-        save_classifier=lambda *arguments: calls.append(arguments), check_place=lambda path: None
-    )
-    monkeypatch.setitem(sys.modules, "export", fake)
+    monkeypatch.setattr(export, "save_classifier", lambda *arguments: calls.append(arguments))
     flags = _flags(folder, tmp_path, "--do_export", f"--init_checkpoint={trained.prefix}")
     assert _main(*flags) == 0
     path, task, labels, text, length = calls[0]
@@ -437,7 +435,7 @@ def test_texts_of_any_length(folder, of_table, tmp_path, caplog):
 @pytest.fixture
 def without_dropout(monkeypatch):
     """Flags of a model without any dropout."""
-    monkeypatch.setattr(heads, "CLASSIFIER_DROPOUT", 0.0)
+    monkeypatch.setattr(modeling, "CLASSIFIER_DROPOUT", 0.0)
     return lambda folder: f"--bert_config_file={folder / 'still.json'}"
 
 
@@ -462,9 +460,9 @@ def _copy_with(prefix, directory, **changes):
     """A copy of a checkpoint with some values changed, as model.ckpt-0."""
     values = {k: v for k, v in tiny.read_checkpoint(prefix).items() if "adam" not in k}
     state = {k: changes.pop(k) for k in list(changes) if k not in values}
-    state = {**checkpoints.read_state(str(prefix)), **state}
+    state = {**manager.read_state(str(prefix)), **state}
     values |= {k: np.full_like(values[k], v) for k, v in changes.items()}
-    return checkpoints.save(str(directory), 0, values, state=state)
+    return manager.save(str(directory), 0, values, state=state)
 
 
 def test_a_sorted_training_set_is_shuffled_anew_in_each_epoch(folder, trained, tmp_path):
@@ -490,7 +488,7 @@ def test_fewer_rows_than_a_batch(folder, tmp_path, caplog):
     flags = [f"--train_file={tmp_path / 'few.tsv'}", "--do_train", "--num_train_epochs=2"]
     assert _main(*_custom(folder, tmp_path / "run", *flags)) == 0
     assert "3 examples / --train_batch_size=8 x --num_train_epochs=2 is less than" in caplog.text
-    assert checkpoints.latest(str(tmp_path / "run")).endswith("model.ckpt-1")
+    assert manager.latest(str(tmp_path / "run")).endswith("model.ckpt-1")
 
 
 def test_frozen_layers_and_a_new_head(folder, trained, tmp_path):
@@ -566,7 +564,7 @@ def test_the_best_checkpoint_is_kept_and_used(folder, tmp_path):
     assert list(scores) == [3, 6, 9, 12, 15]
     best = max(scores, key=lambda step: scores[step])  # the first of the highest
     assert best < 15 and min(scores.values()) < scores[best]
-    assert checkpoints.latest(str(tmp_path / "best")).endswith(f"model.ckpt-{best}")
+    assert manager.latest(str(tmp_path / "best")).endswith(f"model.ckpt-{best}")
     kept, same = (
         tiny.read_checkpoint(path / f"model.ckpt-{best}") for path in (tmp_path / "best", tmp_path)
     )
@@ -612,7 +610,7 @@ def test_stopped_by_a_signal_it_goes_on_to_the_last_bit(folder, trained, tmp_pat
         logging.getLogger().removeHandler(stop)
     step = int(re.search(r"stopped at step (\d+); the same command goes on", caplog.text).group(1))
     assert 7 <= step < 15 and not (tmp_path / "eval_results.txt").exists()
-    assert checkpoints.latest(str(tmp_path)).endswith(f"model.ckpt-{step}")
+    assert manager.latest(str(tmp_path)).endswith(f"model.ckpt-{step}")
     assert _main(*flags) == 0
     _assert_equal(tmp_path / "model.ckpt-15", trained.prefix)
     # A third time there is nothing to train, but to evaluate.
@@ -668,7 +666,7 @@ def test_two_devices_equal_one(folder, tmp_path, without_dropout):
     do = ["--do_train", "--do_eval", "--do_predict", "--num_train_epochs=2", still]
     assert _main(*_flags(folder, tmp_path / "one", *do)) == 0
     program = (
-        "import sys, heads, run_classifier; heads.CLASSIFIER_DROPOUT = 0.0; "
+        "import sys, modeling, run_classifier; modeling.CLASSIFIER_DROPOUT = 0.0; "
         "sys.exit(run_classifier.main())"
     )
     flags = _flags(folder, tmp_path / "two", *do, "--num_cpu_devices=2", "--eval_batch_size=6")
@@ -700,7 +698,7 @@ sys.path.insert(0, {root!r})
 import os
 import run_classifier
 import tokenization
-from tasks import glue
+from tasks.classifier import glue_tasks
 
 class MyProcessor(run_classifier.DataProcessor):
     def get_train_examples(self, data_dir):
@@ -727,7 +725,7 @@ class MyProcessor(run_classifier.DataProcessor):
                 run_classifier.InputExample(guid=guid, text_a=text, text_b=None, label=label))
         return examples
 
-glue.PROCESSORS["my_task"] = MyProcessor
+glue_tasks.PROCESSORS["my_task"] = MyProcessor
 sys.exit(run_classifier.main())
 """
 
@@ -767,7 +765,7 @@ def test_what_a_processor_does_wrong_shows_before_the_training(
         def get_labels(self):
             return ["n", "p"]
 
-    monkeypatch.setitem(glue.PROCESSORS, "mine", Mine)
+    monkeypatch.setitem(glue_tasks.PROCESSORS, "mine", Mine)
     for do, message in (
         ("--do_eval", "example dev-0: label '2' is not one of 'n', 'p'"),
         ("--do_predict", "example test-1: float nan where a text was expected"),
@@ -902,7 +900,7 @@ def test_only_training_changes_what_lies_beside_checkpoints(folder, trained, tmp
     assert _main(*_custom(folder, run, "--do_eval", "--labels=0,1", *other)) == 0
     ended = ["--num_train_epochs=1", "--learning_rate=0.25"]
     assert _main(*_custom(folder, run, *train, *ended)) == 0
-    with training._sole_writer(str(run)):
+    with locks.sole_writer(str(run)):
         line = _one_line(capsys, 1, *_custom(folder, run, *train, "--num_train_epochs=2"))
         assert "another run is training there" in line
     assert {name: (run / name).read_bytes() for name in names} == before
@@ -1049,7 +1047,7 @@ def test_checkpoints_that_do_not_fit(folder, trained, tmp_path, capsys, caplog):
     values = tiny.read_checkpoint(trained.prefix)
     encoder = {n: v for n, v in values.items() if n.startswith("bert/") and "adam" not in n}
     state = {"kind": "--objective=mlm"}
-    bare = checkpoints.save(str(tmp_path / "bare"), 3, encoder, state=state)
+    bare = manager.save(str(tmp_path / "bare"), 3, encoder, state=state)
     fails("has no output_weights: the results would be those of an untrained head; train first",
           "--do_predict", f"--init_checkpoint={bare}")  # fmt: skip
     fails("has no output_weights: training cannot go on.*give it as --init_checkpoint",

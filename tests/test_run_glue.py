@@ -16,14 +16,14 @@ import time
 import zipfile
 
 import pytest
-import tiny_glue
 
-import glue_commands
-import glue_runs
 import run_glue
+import tiny_glue
+from tasks.glue import commands
+from tasks.glue import runs as glue_runs
 
 HERE = pathlib.Path(__file__).resolve().parent
-FAKE = [sys.executable, str(HERE / "fake_classifier.py")]
+FAKE = [sys.executable, str(HERE / "fixtures" / "fake_classifier.py")]
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def finished(folder, tmp_path_factory):
 def fake(tmp_path, monkeypatch):
     """Makes runs of fake_classifier. Call it to set its plan; ``started`` tells its new starts."""
     starts = tmp_path / "starts"
-    monkeypatch.setattr(glue_commands, "CLASSIFIER", FAKE)
+    monkeypatch.setattr(commands, "CLASSIFIER", FAKE)
     monkeypatch.setenv("FAKE_STARTS", str(starts))
     monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
 
@@ -298,8 +298,9 @@ def test_mistakes_in_data_and_model_show_before_the_first_run(folder, tmp_path, 
 
 def test_tensorflow_is_not_needed(folder, tmp_path):
     code = (
-        "import sys, run_glue, glue_commands\n"
-        f"glue_commands.CLASSIFIER = {FAKE!r}\n"
+        "import sys, run_glue\n"
+        "from tasks.glue import commands\n"
+        f"commands.CLASSIFIER = {FAKE!r}\n"
         "assert run_glue.main(sys.argv) == 0\n"
         "assert 'tensorflow' not in sys.modules\n"
     )
@@ -319,8 +320,9 @@ class _Command:
     """run_glue in a process of its own, with the made-up runs or the real ones."""
 
     def __init__(self, flags, tmp_path, plan=None):
-        replaced = f"glue_commands.CLASSIFIER = {FAKE!r}; " if plan is not None else ""
-        code = f"import sys, glue_commands, run_glue; {replaced}sys.exit(run_glue.main(sys.argv))"
+        replaced = f"commands.CLASSIFIER = {FAKE!r}; " if plan is not None else ""
+        imports = "import sys, run_glue; from tasks.glue import commands; "
+        code = f"{imports}{replaced}sys.exit(run_glue.main(sys.argv))"
         self.log = tmp_path / "command.log"
         more = {"FAKE_STARTS": str(tmp_path / "starts"), "FAKE_PLAN": json.dumps(plan or {})}
         with open(self.log, "w") as log:

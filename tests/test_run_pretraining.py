@@ -16,11 +16,11 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
-import tiny
 
-import checkpoints
-import records
 import run_pretraining
+import tiny
+from checkpoints import manager
+from tasks.pretraining import records
 
 ROOT = os.path.dirname(run_pretraining.__file__)
 
@@ -223,7 +223,7 @@ def test_a_result_that_is_not_finite_is_no_result(folder, tmp_path, capsys):
     assert _main(*_flags(folder, tmp_path, *flags)) == 0
     values = tiny.read_checkpoint(tmp_path / "model.ckpt-1")
     values["cls/predictions/output_bias"] += np.float32(np.nan)
-    checkpoints.save(str(tmp_path), 1, values)
+    manager.save(str(tmp_path), 1, values)
     line = _one_line(capsys, 1, *_flags(folder, tmp_path, "--do_eval"))
     assert "the loss at step 1 is nan" in line
     assert not (tmp_path / "eval_results.txt").exists()
@@ -354,7 +354,7 @@ def _sigterm(process, flags, tmp_path, capsys):
     assert process.returncode == 0, text
     assert "the same command goes on from there" in text and "Traceback" not in text
     step = int(re.search(r"stopped at step (\d+)", text).group(1))
-    assert checkpoints.latest(str(tmp_path)).endswith(f"model.ckpt-{step}")
+    assert manager.latest(str(tmp_path)).endswith(f"model.ckpt-{step}")
 
 
 @pytest.mark.slow
@@ -375,7 +375,7 @@ def test_killed_again_and_again_it_ends_where_an_unbroken_run_ends(folder, tmp_p
         process.communicate()
         ended = process.returncode == 0
         kills += not ended
-        for prefix in checkpoints.listed(str(output)):
+        for prefix in manager.listed(str(output)):
             tiny.read_checkpoint(prefix)
         if ended:  # it was faster than the kill: begin again a little earlier
             shutil.rmtree(output)

@@ -15,18 +15,18 @@ import types
 
 import numpy as np
 import pytest
-import squad_files
 import tensorflow as tf
+
+import modeling
+import run_squad
+import squad_files
 import tiny
 import tiny_squad
-
-import checkpoints
-import errors
-import modeling
-import outputs
-import run_squad
-import training
-from tasks import squad_answers
+from checkpoints import manager, restore
+from command_line import errors
+from system import outputs
+from tasks.squad import answers as squad_answers
+from training import loop
 
 BASE = ["--max_seq_length=40", "--max_query_length=8", "--train_batch_size=8"]
 
@@ -104,7 +104,7 @@ def folder(tmp_path_factory):
     config = modeling.BertConfig.from_json_file(str(folder / "config.json"))
     encoder = modeling.named_variables(modeling.BertModel(config))
     state = {"kind": "--objective=mlm_nsp"}
-    checkpoints.save(str(folder / "bert"), 7, encoder, keep=1, state=state)
+    manager.save(str(folder / "bert"), 7, encoder, keep=1, state=state)
     return folder
 
 
@@ -315,7 +315,7 @@ def test_the_best_checkpoint_is_that_of_the_best_f1(learned, folder, tmp_path):
     rows = [json.loads(line) for line in lines]
     found = {row["step"]: row["eval_f1"] for row in rows if "eval_f1" in row}
     assert set(found) == {20, 40}
-    best = checkpoints.latest(str(learned.output / "best"))
+    best = manager.latest(str(learned.output / "best"))
     step = max(found, key=lambda step: (found[step], -step))
     assert best is not None and best.endswith(f"model.ckpt-{step}")
     shutil.copytree(learned.output, tmp_path / "run")
@@ -347,7 +347,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(folder, tmp_path, monkeypatch
     assert _main(*_flags(folder, tmp_path / "whole", *flags, *whole)) == 0
     part = tmp_path / "part"
     saves = []
-    save = checkpoints.save
+    save = manager.save
 
     def counted(directory, step, *more, **others):
         saves.append(step)
@@ -355,7 +355,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(folder, tmp_path, monkeypatch
             signal.raise_signal(signal.SIGTERM)
         return save(directory, step, *more, **others)
 
-    monkeypatch.setattr(checkpoints, "save", counted)
+    monkeypatch.setattr(restore, "save", counted)
     assert _main(*_flags(folder, part, *flags, *whole, "--do_predict",
                          f"--predict_file={folder / 'dev.json'}")) == 0  # fmt: skip
     assert not (part / "predictions.json").exists() and not (part / "model.ckpt-10.index").exists()
@@ -372,7 +372,7 @@ def test_training_that_has_ended(folder, first, tmp_path, caplog):
     flags = ["--do_train", f"--train_file={folder / 'train.json'}", "--train_batch_size=12"]
     assert _main(*_flags(folder, tmp_path / "run", *flags, "--num_train_epochs=2")) == 0
     assert "nothing to train" in caplog.text and "--num_train_epochs" in caplog.text
-    assert checkpoints.latest(str(tmp_path / "run")).endswith("model.ckpt-6")
+    assert manager.latest(str(tmp_path / "run")).endswith("model.ckpt-6")
 
 
 @pytest.mark.slow
@@ -380,7 +380,7 @@ def test_a_longer_training(folder, first, tmp_path):
     shutil.copytree(first.output, tmp_path / "run")
     flags = ["--do_train", f"--train_file={folder / 'train.json'}", "--train_batch_size=12"]
     assert _main(*_flags(folder, tmp_path / "run", *flags, "--num_train_epochs=3")) == 0
-    assert checkpoints.latest(str(tmp_path / "run")).endswith("model.ckpt-10")
+    assert manager.latest(str(tmp_path / "run")).endswith("model.ckpt-10")
 
 
 @pytest.mark.slow
@@ -435,9 +435,9 @@ def test_one_part_of_the_batch_after_the_other_with_all_kinds_of_heads(folder, t
         assert _main(*_flags(folder, tmp_path / name, *files, *do, *more)) == 0
         found = _json(tmp_path / name, "eval_results.json")["HasAns_f1"]
         assert found > 50 or name == "frozen", name
-    names = set(tiny.read_checkpoint(checkpoints.latest(str(tmp_path / "bilstm"))))
+    names = set(tiny.read_checkpoint(manager.latest(str(tmp_path / "bilstm"))))
     assert "bilstm/forward/kernel/adam_m" in names
-    frozen = tiny.read_checkpoint(checkpoints.latest(str(tmp_path / "frozen")))
+    frozen = tiny.read_checkpoint(manager.latest(str(tmp_path / "frozen")))
     assert {name for name in frozen if name.endswith("adam_m")} == {
         "cls/squad/output_weights/adam_m",
         "cls/squad/output_bias/adam_m",
@@ -452,7 +452,7 @@ def test_one_part_of_the_batch_after_the_other_with_all_kinds_of_heads(folder, t
 @pytest.fixture
 def without_steps(monkeypatch):
     """Training ends before its first step, when all has been read."""
-    monkeypatch.setattr(training.Trainer, "train", lambda *_: False)
+    monkeypatch.setattr(loop.Trainer, "train", lambda *_: False)
 
 
 def _trained_on(log):
@@ -509,7 +509,7 @@ def test_answers_that_are_kept_narrowed_moved_and_dropped(folder, tmp_path):
         assert re.search(f"question {ids.split(', ')[0]} skips answer .*: {reason}", text)
     # Steps are counted of the questions that are left: int(11 / 8).
     assert "training: 11 examples, batches of 8, 1 steps" in text
-    assert checkpoints.latest(str(tmp_path / "run")).endswith("model.ckpt-1")
+    assert manager.latest(str(tmp_path / "run")).endswith("model.ckpt-1")
 
 
 def test_answers_that_do_not_fit_a_window(folder, tmp_path, capsys, without_steps):
@@ -694,14 +694,14 @@ def test_unanswerable_questions_without_the_flag(folder, flat, tmp_path, caplog)
 
 
 def test_a_window_without_a_result_writes_nothing(folder, flat, tmp_path, capsys, monkeypatch):
-    predict = training.Trainer.predict
+    predict = loop.Trainer.predict
 
     def lossy(self, batches, outputs):
         for index, found in enumerate(predict(self, batches, outputs)):
             if index != 1:
                 yield found
 
-    monkeypatch.setattr(training.Trainer, "predict", lossy)
+    monkeypatch.setattr(loop.Trainer, "predict", lossy)
     flags = _predict(folder, tmp_path / "run", flat, folder / "dev.json")
     line = _one_line(capsys, 1, *flags)
     assert re.search(r"5 of 13 windows have no prediction \(unique ids 10000000\d\d", line)
@@ -1234,9 +1234,9 @@ def test_help_and_flag_errors_come_at_once(script, tmp_path):
 
 
 def test_heads_are_saved_with_a_note(learned):
-    state = checkpoints.read_state(str(learned.prefix))
+    state = manager.read_state(str(learned.prefix))
     assert state["kind"] == "start and end of an answer" and state["task"] == "squad"
-    weights = checkpoints.latest(str(learned.output / "weights"))
+    weights = manager.latest(str(learned.output / "weights"))
     assert weights is not None and set(tiny.read_checkpoint(weights)) == {
         *(name for name in tiny.read_checkpoint(learned.prefix) if "/adam_" not in name)
     }

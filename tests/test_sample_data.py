@@ -6,15 +6,15 @@ import collections
 import csv
 import json
 import math
+import pathlib
 import random
 import re
 
-import conftest
 import pytest
 
 from sample_data import make_world
 
-FOLDER = conftest.ROOT / "sample_data"
+FOLDER = pathlib.Path(__file__).resolve().parents[1] / "sample_data"
 FILES = ("corpus.txt", "heldout.txt")
 
 

@@ -14,8 +14,8 @@ import unicodedata
 
 import pytest
 
-import errors
 import tokenization
+from command_line import errors
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LOWER_CASE = {"uncased": True, "cased": False, "multi_cased": False, "chinese": True}

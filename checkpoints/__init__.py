@@ -1,0 +1,1 @@
+"""Checkpoints on disk: write, list, rotate, read, match to a model."""

@@ -1,0 +1,1 @@
+"""From flags to the work to the exit status. Needs no TensorFlow."""

@@ -1,0 +1,189 @@
+"""Every flag of every script, defined once, in groups that become frozen dataclasses.
+
+A script names the groups it uses and gets an instance of each from ``command_line.run``. No other
+module reads flags.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Sequence
+
+
+def flag(
+    default: typing.Any,
+    help_text: str,
+    *,
+    required: bool = False,
+    choices: Sequence[str] | None = None,
+    minimum: float | None = None,
+    maximum: float | None = None,
+) -> typing.Any:
+    """A dataclass field that is a flag; bounds are inclusive."""
+    metadata = {
+        "help": help_text,
+        "required": required,
+        "choices": choices,
+        "minimum": minimum,
+        "maximum": maximum,
+    }
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+# --------------------------------------------------------------------------------------------------
+# Groups
+# --------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextRules:
+    """What makes of a text the words that pieces are looked up for"""
+
+    do_lower_case: bool = flag(
+        True,
+        "Lower-case the text and strip accents: true for uncased models, false for cased ones.",
+    )
+    strip_accents: bool | None = flag(
+        None, "Strip accents whether or not the text is lower-cased. Unset: follow --do_lower_case."
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TokenizerOptions(TextRules):
+    """Vocabulary and text rules"""
+
+    vocab_file: str = flag(
+        "", "WordPiece vocabulary, one token a line, id = line number from 0.", required=True
+    )
+    protected_tokens: str = flag(
+        "",
+        "Comma separated tokens, such as [MASK], taken whole where they stand in the text. "
+        "Unset: text never becomes a control token.",
+    )
+    space_symbols: bool = flag(
+        False,
+        "Put spaces around symbols such as emoji (Unicode category So). The released models saw "
+        "them glued to the word, which makes the whole word [UNK].",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """Model"""
+
+    bert_config_file: str = flag("", "JSON file with the sizes of the model.", required=True)
+    init_checkpoint: str = flag(
+        "",
+        "Weights to start from: a checkpoint prefix, one of its files, a directory, or a Hugging "
+        "Face model.safetensors. Has no effect when --output_dir already holds a checkpoint.",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FineTuningOptions:
+    """Fine-tuning"""
+
+    do_train: bool = flag(False, "Train.")
+    train_batch_size: int = flag(32, "Examples in a step, over all devices.", minimum=1)
+    num_train_epochs: float = flag(3.0, "Times to go through the training set.", minimum=0.0)
+    warmup_proportion: float = flag(
+        0.1, "Share of the steps over which the learning rate rises.", minimum=0.0, maximum=1.0
+    )
+    freeze_layers: int = flag(
+        0, "Keep the embeddings and this many first layers as they are; 0 trains all.", minimum=0
+    )
+    head: str = flag(
+        "linear",
+        "What stands on the encoder: linear (BERT), or bilstm, a BiLSTM below the linear output.",
+        choices=("linear", "bilstm"),
+    )
+    new_head: bool = flag(
+        False,
+        "Start with random output weights even where --init_checkpoint has some: to go on from a "
+        "model that was fine-tuned on another task.",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OptimizerOptions:
+    """Optimizer"""
+
+    learning_rate: float = flag(
+        5e-5, "Peak learning rate of AdamWeightDecay.", minimum=0.0, maximum=1e6
+    )
+    gradient_accumulation_steps: int = flag(
+        1,
+        "Cut each batch into this many parts that are computed one after the other: the same step "
+        "with less memory. --train_batch_size stays the whole batch.",
+        minimum=1,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Run"""
+
+    output_dir: str = flag(
+        "", "Directory of checkpoints and results; training resumes from it.", required=True
+    )
+    save_checkpoints_steps: int = flag(1000, "Steps from checkpoint to checkpoint.", minimum=1)
+    keep_checkpoint_max: int = flag(5, "Newest checkpoints to keep; 0 keeps all.", minimum=0)
+    eval_steps: int = flag(
+        0, "Evaluate every so many steps while training and keep the best; 0 never.", minimum=0
+    )
+    log_steps: int = flag(100, "Steps from progress line to progress line.", minimum=1)
+    iterations_per_loop: int = flag(1000, "Steps a TPU runs without the host.", minimum=1)
+    random_seed: int = flag(12345, "Seed of initial weights, data order and dropout.")
+    eval_checkpoint: str = flag(
+        "",
+        "Checkpoint to evaluate or predict with instead of the newest in --output_dir; 'best' is "
+        "the one that --eval_steps kept; 'all' evaluates every one there. The results go to "
+        "eval_results-<step>.txt.",
+    )
+    save_weights_only: bool = flag(
+        False, "Also write the final weights without optimizer state to <output_dir>/weights/."
+    )
+
+    @property
+    def named_checkpoint(self) -> str:
+        """--eval_checkpoint where it is a path; empty where it means what the run itself makes."""
+        return "" if self.eval_checkpoint in ("best", "all") else self.eval_checkpoint
+
+
+def same_flag(group: type, name: str) -> typing.Any:
+    """The flag of another group, for a script that takes only some of its flags."""
+    field = group.__dataclass_fields__[name]  # type: ignore[attr-defined]
+    return dataclasses.field(default=field.default, metadata=field.metadata)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DeviceOptions:
+    """Devices and precision"""
+
+    precision: str = flag(
+        "float32",
+        "Number format of the matrix products; weights, norms, softmax and loss stay float32.",
+        choices=("float32", "bfloat16", "float16"),
+    )
+    static_shapes: bool = flag(
+        False, "Compute padding too, so that all shapes are fixed. Implied by --xla and --use_tpu."
+    )
+    xla: bool = flag(False, "Compile forward and backward pass with XLA.")
+    num_gpus: int = flag(-1, "GPUs to use; -1 takes all there are.", minimum=-1)
+    num_cpu_devices: int = flag(
+        1, "Split the CPU into this many devices, to rehearse a multi-device run.", minimum=1
+    )
+    use_tpu: bool = flag(False, "Run on a Cloud TPU.")
+    tpu_name: str = flag("", "'local', the TPU of this machine; others are not supported.")
+    tpu_zone: str = flag("", "Accepted for old command lines; not used.")
+    gcp_project: str = flag("", "Accepted for old command lines; not used.")
+    master: str = flag("", "TensorFlow master; used as --tpu_name when that is not given.")
+    num_tpu_cores: int = flag(8, "Accepted for old command lines; the cores found are used.")
+
+
+def resolve_device(device: DeviceOptions) -> DeviceOptions:
+    """--xla and --use_tpu imply --static_shapes."""
+    return dataclasses.replace(
+        device, static_shapes=device.static_shapes or device.xla or device.use_tpu
+    )

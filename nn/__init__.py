@@ -1,0 +1,1 @@
+"""Building blocks of neural networks, without the names of checkpoints."""

@@ -1,0 +1,75 @@
+"""A bidirectional LSTM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from nn import layers
+
+
+class BiLstm(tf.Module):
+    """One bidirectional LSTM layer; padding changes no state.
+
+    The gates are in the order input, forget, cell, output.
+
+    Args:
+      width: H, of the inputs and of the outputs; each direction is H / 2 wide.
+      weights: draws the initial values.
+
+    Raises:
+      ValueError: an odd width.
+    """
+
+    def __init__(self, width: int, weights: layers.Weights):
+        super().__init__(name="bilstm")
+        if width % 2:
+            raise ValueError(f"a BiLSTM of odd width {width}; its directions are half as wide")
+        self._units = width // 2
+        self._kernels = []
+        with self.name_scope:
+            for direction in ("forward", "backward"):
+                with tf.name_scope(direction):
+                    kernel = weights.normal("kernel", [width, 4 * self._units])
+                    recurrent = weights.normal("recurrent_kernel", [self._units, 4 * self._units])
+                    bias = weights.constant("bias", [4 * self._units], 0.0)
+                self._kernels.append((kernel, recurrent, bias))
+
+    def __call__(
+        self,
+        states: tf.Tensor,  # float32 [B, F, H]
+        input_mask: tf.Tensor,  # int32 [B, F]
+    ) -> tuple[tf.Tensor, tf.Tensor]:  # float32 [B, F, H]; float32 [B, H], after the last token
+        real = tf.cast(input_mask > 0, tf.float32)[:, :, None]
+        forward = self._run(states, real, *self._kernels[0])
+        backward = self._run(states[:, ::-1], real[:, ::-1], *self._kernels[1])
+        last = tf.concat([forward[:, -1], backward[:, -1]], -1)
+        return tf.concat([forward, backward[:, ::-1]], -1) * real, last
+
+    def _run(
+        self,
+        states: tf.Tensor,
+        real: tf.Tensor,
+        kernel: tf.Variable,
+        recurrent: tf.Variable,
+        bias: tf.Variable,
+    ) -> tf.Tensor:  # [B, F, H / 2]
+        inputs = tf.einsum("bfh,hg->fbg", states, kernel) + bias
+        start = tf.zeros([tf.shape(states)[0], self._units])
+
+        def step(carry: tuple[tf.Tensor, tf.Tensor], now: tuple[tf.Tensor, tf.Tensor]) -> Any:
+            hidden, cell = carry
+            gates = now[0] + tf.matmul(hidden, recurrent)
+            enter, forget, new, leave = tf.split(gates, 4, -1)
+            # 1 is added to the forget gate: an LSTM that starts by forgetting learns slowly.
+            next_cell = tf.sigmoid(forget + 1.0) * cell + tf.sigmoid(enter) * tf.tanh(new)
+            next_hidden = tf.sigmoid(leave) * tf.tanh(next_cell)
+            keep = now[1]
+            return (
+                keep * next_hidden + (1.0 - keep) * hidden,
+                keep * next_cell + (1.0 - keep) * cell,
+            )
+
+        hidden, _ = tf.scan(step, (inputs, tf.transpose(real, [1, 0, 2])), (start, start))
+        return tf.transpose(hidden, [1, 0, 2])

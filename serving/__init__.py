@@ -1,0 +1,1 @@
+"""SavedModels, with the tokenizer inside the graph."""

@@ -1,0 +1,142 @@
+"""Which files an input flag means, and their lines.
+
+TensorFlow is needed only for paths with ``://`` (``gs://…``), so worker processes that read local
+files never import it.
+"""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import io
+import logging
+import os
+import zlib
+from collections.abc import Iterator
+from typing import IO, Any
+
+from command_line import errors
+
+_log = logging.getLogger(__name__)
+
+
+def expand(flag: str, patterns: str) -> list[str]:
+    """Lists the files that the value of an input flag names.
+
+    Args:
+      flag: the flag's name without dashes, for messages.
+      patterns: paths or patterns (``*``, ``?``, ``[...]``), comma separated. What exists under its
+        literal name is taken as it is, so brackets or a comma may stand in a file name.
+
+    Returns:
+      Paths: items in the order given, the matches of each pattern sorted. A file named twice is
+      there twice, as in the original release (a warning says so).
+
+    Raises:
+      errors.UserError: naming the flag and each item that matches no file, or that is a directory.
+    """
+    items = [patterns] if _is_file(patterns) else [item.strip() for item in patterns.split(",")]
+    found: list[str] = []
+    unmatched = []
+    for item in filter(None, items):
+        matches = _matches(flag, item)
+        if not matches:
+            unmatched.append(item)
+        found.extend(matches)
+    if unmatched:
+        raise errors.UserError(f"--{flag}: no file matches {', '.join(unmatched)}; check the path")
+    if not found:
+        raise errors.UserError(f"--{flag}={patterns!r} names no file; expected paths or patterns")
+    for path in sorted({path for path in found if found.count(path) > 1}):
+        _log.warning("--%s names %s %d times", flag, path, found.count(path))
+    return found
+
+
+def _matches(flag: str, item: str) -> list[str]:
+    if _is_file(item):
+        return [item]
+    if _files(item).isdir(item):
+        raise errors.UserError(
+            f"--{flag}: {item} is a directory; give the files in it, such as {item}/*"
+        )
+    return sorted(filter(_is_file, _files(item).glob(item)))
+
+
+def _is_file(path: str) -> bool:
+    return _files(path).exists(path) and not _files(path).isdir(path)
+
+
+class _Local:
+    """The part of ``tf.io.gfile`` that is used here, for plain paths."""
+
+    exists = staticmethod(os.path.isfile)  # no pipe, which would be waited for
+    isdir = staticmethod(os.path.isdir)
+
+    @staticmethod
+    def glob(pattern: str) -> list[str]:
+        return glob.glob(pattern, recursive=True)
+
+
+def _files(path: str) -> Any:
+    if "://" not in path:
+        return _Local
+    import tensorflow as tf
+
+    return tf.io.gfile
+
+
+def size(path: str) -> int:
+    """Bytes of a file as it is stored."""
+    return _files(path).stat(path).length if "://" in path else os.path.getsize(path)
+
+
+def _open(path: str) -> IO[bytes]:
+    """Opens a file for reading bytes; through ``tf.io.gfile`` where the path has ``://``."""
+    if "://" not in path:
+        return open(path, "rb")
+    return io.BufferedReader(_Remote(_files(path).GFile(path, "rb")), buffer_size=1 << 20)
+
+
+class _Remote(io.RawIOBase):
+    r"""Bytes of a ``GFile``, whose own iteration over lines drops ``\r``."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+def read_lines(path: str) -> Iterator[bytes]:
+    r"""Yields the lines of a file, without their ``\n``.
+
+    Only ``\n`` ends a line: Unicode's other line separators occur inside sentences and tokens.
+
+    Args:
+      path: a file; one whose name ends in ``.gz`` is decompressed on the way.
+
+    Raises:
+      errors.UserError: the ``.gz`` file is damaged, cut short, or no gzip file.
+    """
+    with _open(path) as raw:
+        if not path.endswith(".gz"):
+            yield from (line.removesuffix(b"\n") for line in raw)
+            return
+        try:
+            with gzip.GzipFile(fileobj=raw, mode="rb") as unpacked:
+                yield from (line.removesuffix(b"\n") for line in unpacked)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise errors.UserError(
+                f"{path} is not a whole gzip file ({error}); make it again, "
+                "or rename it if it is plain text"
+            ) from None

@@ -1,0 +1,1 @@
+"""Classification and regression of texts and pairs of texts."""

@@ -1,0 +1,356 @@
+"""The sets of a classifier run: which files they come from, their labels, features and batches."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from command_line import errors
+from system import inputs, outputs
+from tasks.classifier import examples as task_examples
+from tasks.classifier import glue_tasks, metrics
+from tasks.classifier import options as classifier_options
+from training import label_files
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    import tokenization
+    from training.batching import FeatureBatches as Batches
+
+_log = logging.getLogger(__name__)
+
+
+_TABLE_ENDINGS = (".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".txt")
+
+_Sets = dict[str, list[task_examples.InputExample]]
+
+
+class ClassifierData:
+    """The task's examples, labels and features.
+
+    Args:
+      task: the flags.
+      trained: directories of checkpoints. The first labels.txt in them serves a custom task that
+        has neither --labels nor training rows.
+
+    Attributes:
+      name: of the task.
+      labels: in the order of the model's outputs; none for regression.
+      kind: "classification", "regression" or "multi_label".
+      metrics: names, the deciding one first.
+      examples: by set: "train", and those of ``devs`` and ``tests``.
+      devs, tests: the sets to evaluate and to predict, each by the name of its results file.
+      tokenizer, lengths: set before the first batches are asked for.
+
+    Raises:
+      errors.FlagError: flags that do not fit the task.
+      errors.UserError: a processor of one's own that says of itself what cannot be.
+    """
+
+    tokenizer: tokenization.FullTokenizer
+    lengths: Sequence[int]
+
+    def __init__(self, task: classifier_options.ClassifierOptions, trained: Sequence[str] = ()):
+        self._task = task
+        self.name = glue_tasks.canonical_name(task.task_name)
+        if self.name != "custom" and not task.data_dir:
+            raise errors.FlagError(f"--data_dir is missing; --task_name={task.task_name} needs it")
+        _check_language(task, self.name)
+        self._processor = _processor(task, trained)
+        self.kind = self._processor.kind
+        self.labels = _labels_of(self._processor, task.task_name)
+        self.metrics = _metrics_of(self._processor, task.task_name)
+        self.examples: _Sets = {}
+        self.devs: list[str] = []
+        self.tests: list[str] = []
+        self._features: dict[str, dict[str, Any]] = {}
+
+    @property
+    def outputs(self) -> str:
+        """What the outputs of a model mean: a checkpoint serves another run if that is the same."""
+        if not self.labels:
+            return "regression"
+        several = "multi-label " if self.kind == task_examples.MULTI_LABEL else ""
+        return f"{several}labels {label_files.label_signature(self.labels)}"
+
+    def read(self, do_train: bool, eval_steps: bool) -> None:
+        """Reads all sets that the run needs, so that every mistake in them shows first.
+
+        Raises:
+          errors.UserError: files, rows or examples that are no good.
+          errors.FlagError: a set whose flag is missing.
+        """
+        task, folder = self._task, self._task.data_dir
+        if do_train:
+            self.examples["train"] = self._processor.get_train_examples(folder)
+        others = _other_tasks(task, self.labels, self.kind)
+        if task.do_eval or eval_steps:
+            devs = {"eval_results": self._processor.get_dev_examples(folder)}
+            devs |= _other_sets("dev", others, self._processor, folder) if task.do_eval else {}
+            self.devs = list(devs)
+            self.examples |= devs
+        if task.do_predict:
+            tests = _test_sets(self._processor, folder)
+            more = _other_sets("test", others, self._processor, folder)
+            for name in tests.keys() & more.keys():
+                raise errors.FlagError(
+                    f"--test_file and --also_tasks: both results would be in {name}.tsv; give the "
+                    "file another name"
+                )
+            tests |= more
+            self.tests = list(tests)
+            self.examples |= tests
+        for part in self.examples:
+            self._check(part)
+
+    def _check(self, part: str) -> None:
+        """Finds what a processor of one's own may do wrong; tables are checked row by row."""
+        from tasks.classifier import features as classifier_features
+
+        given = self.examples[part]
+        if not isinstance(given, Iterable):
+            raise errors.UserError(
+                f"--task_name={self._task.task_name}: the examples for {part} are {given!r}; "
+                "expected a list of InputExample"
+            )
+        found = self.examples[part] = list(given)
+        for other in found:
+            if not hasattr(other, "text_a"):
+                raise errors.UserError(
+                    f"--task_name={self._task.task_name}: {other!r} is among the examples for "
+                    f"{part}; expected InputExample"
+                )
+        if not found:
+            raise errors.UserError(f"--task_name={self._task.task_name}: no examples for {part}")
+        labelled = part not in self.tests
+        classifier_features.check(found, self.labels, self.kind, labelled=labelled)
+
+    def batches(self, part: str, batch_size: int, seed: int | None = None) -> Batches:
+        """Batches of a set: endless and shuffled with a seed, else each example once."""
+        from tasks.classifier import features as classifier_features
+        from training import batching
+
+        if part not in self._features:
+            found = classifier_features.encode(
+                self.examples[part],
+                self.labels,
+                self._task.max_seq_length,
+                self.tokenizer,
+                self.kind,
+                labelled=part not in self.tests,
+                shown=self._task.log_examples,
+            )
+            self._features[part] = found._asdict()
+        return batching.FeatureBatches(
+            self._features[part], batch_size=batch_size, seed=seed, lengths=self.lengths
+        )
+
+    def labels_of(self, part: str) -> np.ndarray:
+        """label_ids of a set whose batches were asked for."""
+        return self._features[part]["label_ids"]
+
+    def write_labels(self, directory: str) -> None:
+        """Writes labels.txt, one a line."""
+        from system import atomic_files
+
+        if self.labels:
+            text = "".join(f"{label}\n" for label in self.labels)
+            atomic_files.write_text(os.path.join(directory, label_files.LABELS_FILE), text)
+
+
+def _processor(
+    task: classifier_options.ClassifierOptions, trained: Sequence[str]
+) -> task_examples.DataProcessor:
+    header = {None: "auto", True: "true", False: "false"}[task.has_header]
+    labels = _label_list(task.labels)
+    is_custom = glue_tasks.canonical_name(task.task_name) == "custom"
+    if is_custom and not (labels or task.train_file or task.regression):
+        labels = _saved_labels(trained)
+    return glue_tasks.create_processor(
+        task.task_name,
+        xnli_language=task.xnli_language,
+        skip_bad_rows=task.skip_bad_rows,
+        train_file=task.train_file,
+        dev_file=task.dev_file,
+        test_file=task.test_file,
+        text_a_column=task.text_a_column,
+        text_b_column=task.text_b_column,
+        label_column=task.label_column,
+        labels=labels,
+        has_header=header,
+        regression=task.regression,
+        multi_label=task.multi_label,
+    )
+
+
+def _check_language(task: classifier_options.ClassifierOptions, name: str) -> None:
+    """Refuses --xnli_language where no set of XNLI is read."""
+    names = [name, *(glue_tasks.canonical_name(other, "also_tasks") for other in _also_tasks(task))]
+    if (
+        task.xnli_language != classifier_options.ClassifierOptions.xnli_language
+        and "xnli" not in names
+    ):
+        raise errors.FlagError(
+            f"--xnli_language={task.xnli_language} belongs to --task_name=xnli, not to "
+            f"{task.task_name}"
+        )
+
+
+def _also_tasks(task: classifier_options.ClassifierOptions) -> list[str]:
+    return [name.strip() for name in task.also_tasks.split(",") if name.strip()]
+
+
+def _labels_of(processor: task_examples.DataProcessor, task_name: str) -> list[str]:
+    """The labels of a processor, which may be numbers; none for regression."""
+    about = f"--task_name={task_name}: {type(processor).__name__}"
+    if processor.kind not in task_examples.KINDS:
+        raise errors.UserError(
+            f"{about}.kind is {processor.kind!r}; expected one of {', '.join(task_examples.KINDS)}"
+        )
+    if processor.kind == task_examples.REGRESSION:
+        return []
+    about += ".get_labels()"
+    given = processor.get_labels()
+    if not isinstance(given, Collection) or isinstance(given, str):
+        raise errors.UserError(f"{about} gives {given!r}; expected a list of labels")
+    labels = [str(label) for label in given]
+    if not labels:
+        raise errors.UserError(
+            f"{about} gives no labels; only a processor of kind regression may have none"
+        )
+    for index, label in enumerate(labels):
+        if label in labels[:index]:
+            raise errors.UserError(f"{about} gives {label!r} twice; give each label once")
+        flaw = label_files.invalid_label_reason(label)
+        if flaw:
+            raise errors.UserError(f"{about} gives {label!r}, which {flaw}")
+    return labels
+
+
+def _metrics_of(processor: task_examples.DataProcessor, task_name: str) -> tuple[str, ...]:
+    """The names of a processor's metrics, the deciding one first."""
+    known = metrics.BY_KIND[processor.kind]
+    names = task_examples.metrics_of(processor)
+    if isinstance(names, str) or not set(names) <= set(known):
+        raise errors.UserError(
+            f"--task_name={task_name}: {type(processor).__name__}.metrics is {names!r}; expected "
+            f"a tuple with some of {', '.join(known)}, for kind {processor.kind}"
+        )
+    return tuple(names)
+
+
+def _label_list(flag: str) -> list[str]:
+    """--labels: the labels themselves, or a file with one a line."""
+    if os.path.isfile(flag):
+        return _read_labels(flag)
+    return [label.strip() for label in flag.split(",") if label.strip()]
+
+
+def _read_labels(path: str) -> list[str]:
+    try:
+        lines = [line.decode("utf-8-sig").strip() for line in inputs.read_lines(path)]
+    except UnicodeDecodeError:
+        raise errors.UserError(
+            f"{path}: not UTF-8 text; expected a file of labels, one a line"
+        ) from None
+    return [line for line in lines if line]
+
+
+def _saved_labels(trained: Sequence[str]) -> list[str]:
+    """The labels that an earlier run left in one of the directories."""
+    for directory in trained:
+        path = os.path.join(directory, label_files.LABELS_FILE)
+        if os.path.isfile(path):
+            labels = _read_labels(path)
+            _log.info("labels of %s: %s", path, ", ".join(labels)[:500])
+            return labels
+    return []
+
+
+def _other_tasks(
+    task: classifier_options.ClassifierOptions, labels: Sequence[str], kind: str
+) -> dict[str, task_examples.DataProcessor]:
+    """The tasks that --also_tasks names, which must have the labels and the kind of the task."""
+    found = {}
+    for name in _also_tasks(task):
+        canonical = glue_tasks.canonical_name(name, "also_tasks")
+        if canonical == "custom" and canonical not in glue_tasks.PROCESSORS:
+            raise errors.FlagError(
+                "--also_tasks=custom: a table of your own cannot be among them; evaluate or "
+                "predict it by a run of --task_name=custom with this model as --init_checkpoint"
+            )
+        other = glue_tasks.create_processor(name, xnli_language=task.xnli_language)
+        theirs = _labels_of(other, name)
+        if theirs != labels or other.kind != kind:
+            raise errors.FlagError(
+                f"--also_tasks={name}: its labels ({', '.join(theirs) or other.kind}) are not "
+                f"those of --task_name={task.task_name} ({', '.join(labels) or kind})"
+            )
+        found[canonical] = other
+    return found
+
+
+def _test_sets(processor: task_examples.DataProcessor, folder: str) -> _Sets:
+    """The examples to predict, by the name of the results file without its ending."""
+    if not isinstance(processor, glue_tasks.TableProcessor):
+        return {"test_results": processor.get_test_examples(folder)}
+    paths = processor.files("test", folder)
+    if len(paths) == 1:
+        return {"test_results": processor.read("test", paths[0])}
+    names = [f"test_results-{_stem(path)}" for path in paths]
+    for name in names:
+        outputs.check_name("test_file", f"{name}.tsv")
+        same = [path for path, other in zip(paths, names, strict=True) if other == name]
+        if len(same) > 1:
+            raise errors.FlagError(
+                f"--test_file: the results of {', '.join(same)} would all be in {name}.tsv; give "
+                "the files different names"
+            )
+    return {name: processor.read("test", path) for name, path in zip(names, paths, strict=True)}
+
+
+def _stem(path: str) -> str:
+    """A file's name without the endings that tables have: ``v1.0`` of ``v1.0.tsv.gz``."""
+    name = os.path.basename(path)
+    if name.lower().endswith(".gz"):
+        name = name[: -len(".gz")]
+    stem, ending = os.path.splitext(name)
+    return stem if ending.lower() in _TABLE_ENDINGS else name
+
+
+def _other_sets(
+    part: str,
+    others: Mapping[str, task_examples.DataProcessor],
+    processor: task_examples.DataProcessor,
+    folder: str,
+) -> _Sets:
+    """The "dev" or "test" sets of other tasks, as far as they have one."""
+    prefix = {"dev": "eval", "test": "test"}[part]
+    found = {}
+    for name, other in others.items():
+        if isinstance(other, glue_tasks.TableProcessor) and getattr(other.spec, part) is None:
+            continue
+        read = other.get_dev_examples if part == "dev" else other.get_test_examples
+        found[f"{prefix}_results-{name}"] = read(_folder_of(other, processor, folder))
+    return found
+
+
+def _folder_of(
+    other: task_examples.DataProcessor, processor: task_examples.DataProcessor, folder: str
+) -> str:
+    """Where the files of another task lie: beside the task's folder under their own name, or in it.
+
+    Files of all tasks have the same names, so the task's own folder comes first only where both
+    tasks share it in the usual download, as those of MNLI do.
+    """
+    if not isinstance(other, glue_tasks.TableProcessor):
+        return folder
+    own = getattr(getattr(processor, "spec", None), "directory", None)
+    if other.spec.directory != own:
+        with contextlib.suppress(errors.UserError):
+            return glue_tasks.find_directory(os.path.dirname(os.path.abspath(folder)), other.spec)
+    return folder

@@ -1,0 +1,271 @@
+"""Examples → what a sentence classifier reads: [CLS] A [SEP], or [CLS] A [SEP] B [SEP]."""
+
+from __future__ import annotations
+
+import array
+import logging
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+import tokenization
+from command_line import errors
+from tasks.classifier import examples as task_examples
+from training import ragged
+
+_log = logging.getLogger(__name__)
+
+SHOWN_EXAMPLES = 5
+_PROGRESS_ROWS = 10_000
+
+
+class Features(NamedTuple):
+    """N examples in memory, without padding.
+
+    Attributes:
+      input_ids: int32, N rows of at most max_seq_length.
+      segment_ids: int32, of the same lengths: 0 through the first [SEP], then 1.
+      label_ids: int32 [N]; float32 [N] for regression; float32 [N, L], 0 or 1, for multi_label.
+        All 0 where labels are not looked at.
+    """
+
+    input_ids: ragged.Ragged
+    segment_ids: ragged.Ragged
+    label_ids: np.ndarray
+
+
+def encode(
+    examples: Sequence[task_examples.InputExample],
+    labels: Sequence[str],
+    max_seq_length: int,
+    tokenizer: tokenization.FullTokenizer,
+    kind: str = task_examples.CLASSIFICATION,
+    *,
+    labelled: bool = True,
+    shown: int = SHOWN_EXAMPLES,
+) -> Features:
+    """Makes the features of a set, in its order.
+
+    Args:
+      examples: N of them.
+      labels: in the order of the model's outputs; unused for regression.
+      max_seq_length: longest row, special tokens included; longer ones are cut as ``cut`` says and
+        counted in a warning.
+      tokenizer: text → ids.
+      kind: "classification", "regression" or "multi_label".
+      labelled: False: labels are not looked at, and all are 0. Right for prediction: processors
+        may put anything there for want of a label.
+      shown: number of examples to log in full.
+
+    Raises:
+      errors.UserError: an example has no text or no label, or one that is not one of ``labels``,
+        or is no number.
+      errors.FlagError: max_seq_length leaves no room.
+    """
+    _check_length(max_seq_length)
+    find = _label_ids if labelled else _zeros
+    label_ids = find(examples, labels, kind)
+    ids = array.array("i")
+    lengths = np.zeros([len(examples), 2], np.int64)  # of segments 0 and 1
+    were_cut = 0
+    for index, example in enumerate(examples):
+        if index and index % _PROGRESS_ROWS == 0:
+            _log.info("encoded %d of %d examples", index, len(examples))
+        row, boundary, was_cut = _row(example, max_seq_length, tokenizer)
+        ids.fromlist(row)
+        lengths[index] = boundary, len(row) - boundary
+        were_cut += was_cut
+        if index < shown:
+            _show(example, row, boundary, max_seq_length, tokenizer)
+            if labelled:
+                _log.info("label: %s (id = %s)", example.label, label_ids[index])
+    if were_cut:
+        _log.warning(
+            "%d of %d examples were cut to --max_seq_length=%d", were_cut, len(examples),
+            max_seq_length,
+        )  # fmt: skip
+    offsets = np.concatenate([[0], np.cumsum(lengths.sum(1))])
+    segments = np.repeat(np.tile(np.array([0, 1], np.int32), len(examples)), lengths.reshape(-1))
+    values = np.array(ids, np.int32)
+    return Features(ragged.Ragged(values, offsets), ragged.Ragged(segments, offsets), label_ids)
+
+
+def check(
+    examples: Sequence[task_examples.InputExample],
+    labels: Sequence[str],
+    kind: str = task_examples.CLASSIFICATION,
+    *,
+    labelled: bool = True,
+) -> None:
+    """Finds what ``encode`` would refuse, at once and without work; arguments as there.
+
+    Raises:
+      errors.UserError: as ``encode``.
+    """
+    for example in examples:
+        for text in (example.text_a, example.text_b or ""):
+            if not isinstance(text, str | bytes):
+                raise errors.UserError(
+                    f"example {example.guid}: {type(text).__name__} {text!r} where a text was "
+                    "expected"
+                )
+    if labelled:
+        _label_ids(examples, labels, kind)
+
+
+def _row(
+    example: task_examples.InputExample,
+    max_seq_length: int,
+    tokenizer: tokenization.FullTokenizer,
+) -> tuple[list[int], int, bool]:
+    """The ids of an example, the length of segment 0, and whether tokens were cut off."""
+    try:
+        ids_a = tokenizer.encode(example.text_a)
+        ids_b = tokenizer.encode(example.text_b) if example.text_b else []
+    except errors.UserError as error:  # None, a number
+        raise errors.UserError(f"example {example.guid}: {error}") from None
+    kept_a, kept_b = cut(len(ids_a), len(ids_b), max_seq_length)
+    was_cut = kept_a + kept_b < len(ids_a) + len(ids_b)
+    sep_id = tokenizer.vocab["[SEP]"]
+    row = [tokenizer.vocab["[CLS]"], *ids_a[:kept_a], sep_id]
+    if ids_b:
+        row += [*ids_b[:kept_b], sep_id]
+    return row, kept_a + 2, was_cut
+
+
+def cut(length_a: int, length_b: int, max_seq_length: int) -> tuple[int, int]:
+    """How many tokens of A and of B stay when the longer one loses its last until both fit.
+
+    B loses when they are equally long. Without B there is room for one [SEP] more.
+
+    Returns:
+      Numbers of tokens; e.g. 9 and 3 at length 10: 4 and 3.
+    """
+    if not length_b:
+        return min(length_a, max_seq_length - 2), 0
+    room = max_seq_length - 3
+    # While both are long they shrink together, down to half the room each, A to the larger half.
+    kept_a = min(length_a, max(room - length_b, (room + 1) // 2))
+    return kept_a, min(length_b, room - kept_a)
+
+
+def _check_length(max_seq_length: int) -> None:
+    if max_seq_length < 3:
+        raise errors.FlagError(
+            f"--max_seq_length={max_seq_length}: expected at least 3, for [CLS] and two [SEP]"
+        )
+
+
+def _label_ids(
+    examples: Sequence[task_examples.InputExample], labels: Sequence[str], kind: str
+) -> np.ndarray:
+    """As ``Features.label_ids``."""
+    for example in examples:
+        if example.label is None:
+            raise errors.UserError(
+                f"example {example.guid} has no label; only test sets may have none"
+            )
+    if kind == task_examples.REGRESSION:
+        return np.array([_number(example) for example in examples], np.float32)
+    # As text, so that a task may have numbers for labels.
+    numbers = {str(label): index for index, label in enumerate(labels)}
+    if kind == task_examples.MULTI_LABEL:
+        found = _zeros(examples, labels, kind)
+        for index, example in enumerate(examples):
+            for label in _label_set(example):
+                found[index, _find(numbers, label, example)] = 1
+        return found
+    return np.array([_find(numbers, example.label, example) for example in examples], np.int32)
+
+
+def _zeros(
+    examples: Sequence[task_examples.InputExample], labels: Sequence[str], kind: str
+) -> np.ndarray:
+    """As ``Features.label_ids``, of examples whose labels are not looked at."""
+    shape = [len(examples), len(labels)] if kind == task_examples.MULTI_LABEL else [len(examples)]
+    return np.zeros(shape, np.int32 if kind == task_examples.CLASSIFICATION else np.float32)
+
+
+def _find(numbers: dict[str, int], label: object, example: task_examples.InputExample) -> int:
+    if str(label) not in numbers:
+        raise errors.UserError(
+            f"example {example.guid}: label {label!r} is not one of "
+            f"{', '.join(map(repr, list(numbers)[:10]))}; does get_labels() of the task name it?"
+        )
+    return numbers[str(label)]
+
+
+def _label_set(example: task_examples.InputExample) -> Collection[object]:
+    # A text is a collection, too: of letters, each of which may be a label.
+    if isinstance(example.label, str | bytes) or not isinstance(example.label, Collection):
+        raise errors.UserError(
+            f"example {example.guid}: label {example.label!r} of a multi_label task; expected a "
+            "list of labels"
+        )
+    return example.label
+
+
+def _number(example: task_examples.InputExample) -> float:
+    try:
+        return task_examples.regression_value(example.label)
+    except ValueError as error:
+        raise errors.UserError(f"example {example.guid}: {error}") from None
+
+
+def _show(
+    example: task_examples.InputExample,
+    ids: Sequence[int],
+    boundary: int,
+    max_seq_length: int,
+    tokenizer: tokenization.FullTokenizer,
+) -> None:
+    """Logs one example as the model will see it; ``boundary``: length of segment 0."""
+    rows = _padded(ids, boundary, max_seq_length)
+    _log.info("*** Example ***")
+    _log.info("guid: %s", example.guid)
+    _log.info("tokens: %s", " ".join(tokenizer.convert_ids_to_tokens(ids)))
+    for name, row in zip(("input_ids", "input_mask", "segment_ids"), rows, strict=True):
+        _log.info("%s: %s", name, " ".join(map(str, row)))
+
+
+def _padded(
+    ids: Sequence[int], boundary: int, max_seq_length: int
+) -> tuple[list[int], list[int], list[int]]:
+    """Ids, mask and segments with zeros after them."""
+    rest = [0] * (max_seq_length - len(ids))
+    mask = [1] * len(ids)
+    segments = [0] * boundary + [1] * (len(ids) - boundary)
+    return [*ids, *rest], mask + rest, segments + rest
+
+
+def convert_single_example(
+    ex_index: int,
+    example: task_examples.InputExample | task_examples.PaddingInputExample,
+    label_list: Sequence[str],
+    max_seq_length: int,
+    tokenizer: tokenization.FullTokenizer,
+) -> task_examples.InputFeatures:
+    """The padded features of one example; the first five are logged.
+
+    Args:
+      ex_index: its number in the set.
+      example: of one label, or None for 0; a PaddingInputExample gives zeros.
+      label_list: in the order of the model's outputs.
+      max_seq_length: length of the lists that are returned.
+      tokenizer: text → ids.
+
+    Raises:
+      errors.UserError: as ``encode``.
+    """
+    _check_length(max_seq_length)
+    if isinstance(example, task_examples.PaddingInputExample):
+        zeros = [0] * max_seq_length
+        return task_examples.InputFeatures(zeros, list(zeros), list(zeros), 0, False)
+    ids, boundary, _ = _row(example, max_seq_length, tokenizer)
+    find = _zeros if example.label is None else _label_ids
+    label_id = find([example], label_list, task_examples.CLASSIFICATION)[0]
+    if ex_index < SHOWN_EXAMPLES:
+        _show(example, ids, boundary, max_seq_length, tokenizer)
+        _log.info("label: %s (id = %s)", example.label, label_id)
+    return task_examples.InputFeatures(*_padded(ids, boundary, max_seq_length), int(label_id))

@@ -1,0 +1,242 @@
+"""The tasks: GLUE, XNLI and SNLI in one table, anyone's own files, and anyone's own processor.
+
+A processor of one's own is registered in one line, ``glue.PROCESSORS["my_task"] = MyProcessor``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable
+from typing import Any
+
+from command_line import errors
+from tasks.classifier import custom_task, examples, table_processor
+
+# The names of the original release.
+InputExample = examples.InputExample
+PaddingInputExample = examples.PaddingInputExample
+InputFeatures = examples.InputFeatures
+DataProcessor = examples.DataProcessor
+
+CLASSIFICATION = examples.CLASSIFICATION
+REGRESSION = examples.REGRESSION
+MULTI_LABEL = examples.MULTI_LABEL
+
+Split = examples.Split
+TaskSpec = examples.TaskSpec
+TableProcessor = table_processor.TableProcessor
+
+
+def _splits(train: Split, test: Split) -> tuple[Split, Split, Split]:
+    """The usual three sets: dev.tsv is like train.tsv."""
+    dev = dataclasses.replace(train, files=("dev.tsv",), guid="dev")
+    return train, dev, dataclasses.replace(test, guid="test")
+
+
+_TRAIN = ("train.tsv",)
+_TEST = ("test.tsv",)
+_BINARY = ("0", "1")
+_NLI = ("contradiction", "entailment", "neutral")
+_ENTAILMENT = ("entailment", "not_entailment")
+_SENTENCES = ("sentence1", "sentence2")
+
+_MNLI_TRAIN = Split(_TRAIN, 8, 9, -1, guid_column=0, names=_SENTENCES)
+_XNLI_DEV = Split(
+    ("xnli.dev.tsv", "XNLI-1.0/xnli.dev.tsv"), 6, 7, 1, guid="dev", language_column=0,
+    names=_SENTENCES,
+)  # fmt: skip
+_SNLI_TRAIN = Split(
+    ("train.tsv", "snli_1.0_train.txt"), "sentence1", "sentence2", "gold_label"
+)  # fmt: skip
+
+
+def _mnli(name: str, part: str, submission: str, test_rows: int) -> TaskSpec:
+    dev = dataclasses.replace(_MNLI_TRAIN, files=(f"dev_{part}.tsv",), guid=f"dev_{part}")
+    test = dataclasses.replace(dev, files=(f"test_{part}.tsv",), guid="test", label=None)
+    return TaskSpec(
+        name, "MNLI", _NLI, ("accuracy",), _MNLI_TRAIN, dev, test,
+        submission=submission, test_rows=test_rows,
+    )  # fmt: skip
+
+
+def _pairs(name: str, directory: str, labels: tuple[str, ...], test_rows: int) -> TaskSpec:
+    """The tasks whose files are: index, two texts, label."""
+    texts = ("question", "sentence") if name == "qnli" else _SENTENCES
+    train = Split(_TRAIN, 1, 2, 3, names=texts)
+    return TaskSpec(
+        name, directory, labels, ("accuracy",), *_splits(train, Split(_TEST, 1, 2, names=texts)),
+        submission=f"{directory}.tsv", test_rows=test_rows,
+    )  # fmt: skip
+
+
+# Columns, label orders, metrics and file names: GLUE, and the original release where it has the
+# task. The deciding metric is the one of table 1 of the BERT paper.
+TASKS: dict[str, TaskSpec] = {
+    spec.name: spec
+    for spec in (
+        TaskSpec(
+            "cola", "CoLA", _BINARY, ("matthews", "accuracy"),
+            *_splits(
+                Split(_TRAIN, 3, None, 1, header=False, width=4),
+                Split(_TEST, 1, names=("sentence",)),
+            ),
+            submission="CoLA.tsv", test_rows=1063,
+        ),
+        TaskSpec(
+            "sst-2", "SST-2", _BINARY, ("accuracy",),
+            *_splits(
+                Split(_TRAIN, 0, None, 1, names=("sentence",)),
+                Split(_TEST, 1, names=("sentence",)),
+            ),
+            submission="SST-2.tsv", test_rows=1821,
+        ),
+        TaskSpec(
+            "mrpc", "MRPC", _BINARY, ("f1", "accuracy"),
+            *_splits(
+                Split(_TRAIN, 3, 4, 0, names=("#1 String", "#2 String")),
+                Split(_TEST, 3, 4, names=("#1 String", "#2 String")),
+            ),
+            submission="MRPC.tsv", test_rows=1725,
+        ),
+        TaskSpec(
+            "sts-b", "STS-B", (), ("spearman", "pearson"),
+            *_splits(
+                Split(_TRAIN, 7, 8, 9, names=_SENTENCES), Split(_TEST, 7, 8, names=_SENTENCES)
+            ),
+            kind=REGRESSION, submission="STS-B.tsv", test_rows=1379,
+        ),
+        TaskSpec(
+            "qqp", "QQP", _BINARY, ("f1", "accuracy"),
+            *_splits(
+                Split(_TRAIN, 3, 4, 5, guid_column=0, names=("question1", "question2")),
+                Split(_TEST, 1, 2, guid_column=0, names=("question1", "question2")),
+            ),
+            submission="QQP.tsv", test_rows=390965, skip_bad_rows=True,
+        ),
+        _mnli("mnli", "matched", "MNLI-m.tsv", 9796),
+        _mnli("mnli-mm", "mismatched", "MNLI-mm.tsv", 9847),
+        _pairs("qnli", "QNLI", _ENTAILMENT, 5463),
+        _pairs("rte", "RTE", _ENTAILMENT, 3000),
+        _pairs("wnli", "WNLI", _BINARY, 146),
+        TaskSpec(
+            "ax", "AX", _NLI, ("matthews",),
+            test=Split(("diagnostic.tsv", "AX.tsv"), 1, 2, guid="test", names=_SENTENCES),
+            submission="AX.tsv", test_rows=1104, other_directories=("diagnostic",),
+        ),
+        TaskSpec(
+            "xnli", "XNLI", _NLI, ("accuracy",),
+            train=Split(
+                (
+                    "multinli/multinli.train.{language}.tsv",
+                    "XNLI-MT-1.0/multinli/multinli.train.{language}.tsv",
+                ),
+                0, 1, 2, names=("premise", "hypo"),
+            ),
+            dev=_XNLI_DEV,
+            test=dataclasses.replace(
+                _XNLI_DEV, files=("xnli.test.tsv", "XNLI-1.0/xnli.test.tsv"), guid="test"
+            ),
+            renamed={"contradictory": "contradiction"},
+        ),
+        TaskSpec(
+            "snli", "SNLI", _NLI, ("accuracy",),
+            train=_SNLI_TRAIN,
+            dev=dataclasses.replace(
+                _SNLI_TRAIN, files=("dev.tsv", "snli_1.0_dev.txt"), guid="dev"
+            ),
+            test=dataclasses.replace(
+                _SNLI_TRAIN, files=("test.tsv", "snli_1.0_test.txt"), guid="test"
+            ),
+            skipped_label="-",
+        ),
+    )
+}  # fmt: skip
+
+_ALIASES = {
+    "sst": "sst-2", "sts": "sts-b", "diagnostic": "ax", "mnlim": "mnli", "mnlimatched": "mnli",
+    "mnlimismatched": "mnli-mm", **{name.replace("-", ""): name for name in TASKS},
+}  # fmt: skip
+
+
+XNLI_LANGUAGES = (
+    "ar", "bg", "de", "el", "en", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh",
+)  # fmt: skip
+
+# Processors that users add: name -> class, or anything else that makes one when called. They win
+# over a task of the table that has the same name.
+PROCESSORS: dict[str, Callable[[], DataProcessor]] = {}
+
+
+def canonical_name(task_name: str, flag: str = "task_name") -> str:
+    """The name under which a task is known: ``SST2``, ``sst_2`` and ``sst-2`` are ``sst-2``.
+
+    Args:
+      task_name: a key of PROCESSORS or TASKS, or "custom"; case, ``-`` and ``_`` do not matter.
+      flag: that names it, for messages.
+
+    Raises:
+      errors.FlagError: there is no such task.
+    """
+    lowered = task_name.lower()
+    for name in [*PROCESSORS, *TASKS, "custom"]:
+        if name.lower() == lowered:
+            return name
+    squeezed = lowered.replace("-", "").replace("_", "")
+    if squeezed in _ALIASES:
+        return _ALIASES[squeezed]
+    known = [*PROCESSORS, *TASKS, "custom"]
+    raise errors.FlagError(
+        f"Task not found: --{flag}={task_name}{errors.suggest(lowered, known)}; "
+        f"known are {', '.join(known)}"
+    )
+
+
+def find_directory(glue_dir: str, spec: TaskSpec) -> str:
+    """The folder of a task below that of a GLUE download.
+
+    Raises:
+      errors.UserError: it is not there.
+    """
+    names = (spec.directory, *spec.other_directories)
+    for name in names:
+        path = os.path.join(glue_dir, name)
+        if os.path.isdir(path):
+            return path
+    raise errors.UserError(f"no folder {' or '.join(names)} in {glue_dir}, for task {spec.name}")
+
+
+def create_processor(
+    task_name: str, *, xnli_language: str = "zh", skip_bad_rows: bool = False, **custom: Any
+) -> DataProcessor:
+    """Makes the processor of a task.
+
+    Args:
+      task_name: see ``canonical_name``.
+      xnli_language: one of XNLI_LANGUAGES.
+      skip_bad_rows: see TableProcessor.
+      **custom: the arguments of custom_task.CustomProcessor, for "custom" alone; None, False, ""
+        and an empty list are taken as not given.
+
+    Raises:
+      errors.FlagError: there is no such task, or a flag does not fit it.
+    """
+    name = canonical_name(task_name)
+    # Not "value not in (None, False, …)": the column 0 equals False.
+    given = {
+        key: value
+        for key, value in custom.items()
+        if value is not None and value is not False and value not in ("", [], ())
+    }
+    if name == "custom" and name not in PROCESSORS:
+        return custom_task.CustomProcessor(skip_bad_rows=skip_bad_rows, **given)
+    flags = ", ".join(f"--{key}" for key in sorted(given) if given[key] != "auto")
+    if flags:
+        raise errors.FlagError(f"{flags} belongs to --task_name=custom, not to {task_name}")
+    if name in PROCESSORS:
+        return PROCESSORS[name]()
+    if xnli_language not in XNLI_LANGUAGES:
+        raise errors.FlagError(
+            f"--xnli_language={xnli_language}: expected one of {', '.join(XNLI_LANGUAGES)}"
+        )
+    return TableProcessor(TASKS[name], language=xnli_language, skip_bad_rows=skip_bad_rows)

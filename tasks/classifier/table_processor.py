@@ -1,0 +1,377 @@
+"""Rows of a table → examples, with every check that a labelled file deserves.
+
+Rows to evaluate or to predict are never left out: that would shift the predictions. What is left
+out of training data, or looks odd, is counted and said once a file.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from command_line import errors
+from system import inputs
+from tasks.classifier import examples, tables
+
+_log = logging.getLogger(__name__)
+
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
+
+
+class TableProcessor(examples.DataProcessor):
+    """Reads the examples of one task.
+
+    Args:
+      spec: the task.
+      language: of XNLI, a code such as "zh".
+      skip_bad_rows: leave out training rows with too few columns instead of stopping; they are
+        counted.
+    """
+
+    label_hint = "is this a header line, or the right --task_name?"
+
+    def __init__(
+        self, spec: examples.TaskSpec, *, language: str = "zh", skip_bad_rows: bool = False
+    ) -> None:
+        self.spec = spec
+        self.kind = spec.kind
+        self.metrics = spec.metrics
+        self.language = language
+        self.skip_bad_rows = skip_bad_rows or spec.skip_bad_rows
+        self._legal: frozenset[str] | None = None
+
+    def get_train_examples(self, data_dir: str) -> list[examples.InputExample]:
+        return self._read_all("train", data_dir)
+
+    def get_dev_examples(self, data_dir: str) -> list[examples.InputExample]:
+        return self._read_all("dev", data_dir)
+
+    def get_test_examples(self, data_dir: str) -> list[examples.InputExample]:
+        return self._read_all("test", data_dir)
+
+    def get_labels(self) -> list[str]:
+        return list(self.spec.labels)
+
+    def _read_all(self, part: str, data_dir: str) -> list[examples.InputExample]:
+        paths = self.files(part, data_dir)
+        return [example for path in paths for example in self.read(part, path)]
+
+    def read(self, part: str, path: str) -> list[examples.InputExample]:
+        """Reads a file the way the "train", "dev" or "test" set is read.
+
+        Raises:
+          errors.UserError: naming file, line, what was found and what was expected.
+        """
+        return _Reader(self, part, path).read()
+
+    def split(self, part: str) -> examples.Split:
+        """How "train", "dev" or "test" is read.
+
+        Raises:
+          errors.UserError: the task has no such set.
+        """
+        found = getattr(self.spec, part)
+        if found is None:
+            raise errors.UserError(
+                f"--task_name={self.spec.name} has no {part} set; train on mnli and predict "
+                f"{self.spec.name} with that model (--do_predict --init_checkpoint=…)"
+            )
+        return found
+
+    def files(self, part: str, data_dir: str) -> list[str]:
+        """The files of "train", "dev" or "test".
+
+        Raises:
+          errors.UserError: none is there.
+        """
+        names = [name.format(language=self.language) for name in self.split(part).files]
+        for name in names:
+            for path in (os.path.join(data_dir, name), os.path.join(data_dir, f"{name}.gz")):
+                if _is_file(path):
+                    return [path]
+        below = os.path.join(data_dir, self.spec.directory)
+        hint = f"did you mean --data_dir={below}?" if os.path.isdir(below) else "check --data_dir"
+        raise errors.UserError(
+            f"no {' or '.join(names)} in {data_dir}, but --task_name={self.spec.name} reads it; "
+            f"{hint}"
+        )
+
+    def leaves_out(self, part: str, table: tables.Table, row: tables.Row, needed: int) -> bool:
+        """Whether a row of a set has too few columns and is left out for that.
+
+        Raises:
+          errors.UserError: it has too few, but must not be left out.
+        """
+        if not table.is_short(row, needed):
+            return False
+        if part == "train" and self.skip_bad_rows:
+            return True
+        cure = "; --skip_bad_rows leaves such rows out of training" if part == "train" else ""
+        raise table.too_short(row, needed, cure)
+
+    def label_of(self, text: str) -> str | list[str]:
+        """The label that the text of a cell stands for.
+
+        Raises:
+          ValueError: it is none; its text says why.
+        """
+        if self.kind == examples.REGRESSION:
+            examples.regression_value(text)
+            return text
+        if self.kind == examples.MULTI_LABEL:
+            labels = label_set(text)
+            for label in labels:
+                self._check_label(label)
+            return labels
+        label = self.spec.renamed.get(text.strip(), text.strip())
+        self._check_label(label)
+        return label
+
+    def _check_label(self, label: str) -> None:
+        if self._legal is None:
+            self._legal = frozenset(self.get_labels())
+        if label in self._legal:
+            return
+        known = self.get_labels()
+        listed = ", ".join(map(repr, known[:10])) + (", …" if len(known) > 10 else "")
+        raise ValueError(f"label {tables.shown(label)} is not one of {listed}")
+
+
+def label_set(text: str) -> list[str]:
+    """The labels in a cell of a multi-label table: comma separated, or a JSON list.
+
+    White space around a label is no part of it: files of labels do not keep it either.
+
+    Raises:
+      ValueError: it is no list, or one of something else; its text says so.
+    """
+    text = text.strip()
+    if not text.startswith("["):
+        return [label.strip() for label in text.split(",") if label.strip()]
+    try:
+        items = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError(f"{tables.shown(text)} is not a JSON list of labels") from None
+    return [_label_of_item(item) for item in items]
+
+
+def _label_of_item(item: object) -> str:
+    label = (item if isinstance(item, str) else json.dumps(item)).strip()
+    if item is None or isinstance(item, list | dict):
+        raise ValueError(f"the list of labels has {tables.shown(label)}, which is no label")
+    if not label:
+        raise ValueError("the list of labels has an empty one")
+    return label
+
+
+class Columns(NamedTuple):
+    """Where a table has what is read; each as ``tables.Table.column`` returns it."""
+
+    text_a: tables.Column
+    text_b: tables.Column | None
+    label: tables.Column | None
+
+
+def find_columns(table: tables.Table, split: examples.Split, part: str) -> Columns:
+    """Finds the columns of a set in a table.
+
+    Args:
+      table: where.
+      split: which ones.
+      part: "train", "dev" or "test". A test set needs no labels: a column for them that the header
+        does not name is None.
+
+    Raises:
+      errors.UserError: there is no such column.
+      errors.FlagError: the labels are in the column of a text.
+    """
+    text_a = table.column(split.text_a, "--text_a_column")
+    text_b = None if split.text_b is None else table.column(split.text_b, "--text_b_column")
+    label, header = split.label, table.header
+    if label is not None and part == "test" and header is not None:
+        named = tables.as_number(label) is None
+        label = None if named and label not in header else label
+    if label is None:
+        return Columns(text_a, text_b, None)
+    found = table.column(label, "--label_column")
+    if found in (text_a, text_b):
+        flag = "text_a" if found == text_a else "text_b"
+        raise errors.FlagError(
+            f"--label_column={label} is also the --{flag}_column; give the column of the labels"
+        )
+    return Columns(text_a, text_b, found)
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return inputs.expand("data_dir", path)[:1] == [path]
+    except errors.UserError:
+        return False
+
+
+class _Reader:
+    """One file on its way to examples, and what is to be said about it at the end."""
+
+    def __init__(self, processor: TableProcessor, part: str, path: str) -> None:
+        self._processor = processor
+        self._part = part
+        self._split = split = processor.split(part)
+        self._table = table = tables.Table(path, header=split.header)
+        self._text_a, self._text_b, self._label = find_columns(table, split, part)
+        label = None if part == "test" else self._label
+        self._needed = tables.needed([self._text_a, self._text_b, label])
+        self._width = split.width if table.header is None else len(table.header)
+        self._skipped: dict[str, list[int]] = {}  # reason -> lines
+        self._long: list[int] = []
+        self._halves: list[int] = []
+
+    def read(self) -> list[examples.InputExample]:
+        self._check_header()
+        found = []
+        for row in self._table:
+            example = self._example(row)
+            if example is not None:
+                found.append(example)
+        self._report(len(found))
+        return found
+
+    def _example(self, row: tables.Row) -> examples.InputExample | None:
+        table, split = self._table, self._split
+        if self._processor.leaves_out(self._part, table, row, self._needed):
+            self._skip("with too few columns", row)
+            return None
+        if self._table.kind != "json":
+            self._width = self._width or len(row.fields)
+            if len(row.fields) > self._width:
+                self._long.append(row.line)
+        if split.language_column is not None:
+            language = table.cell(row, split.language_column)
+            if language != self._processor.language:
+                return None
+        label = self._label_of(row)
+        if label is not None and label == self._processor.spec.skipped_label:
+            self._skip(f"labelled {label!r}", row)
+            return None
+        name: Any = row.line - 1
+        if split.guid_column is not None:
+            name = table.cell(row, split.guid_column)
+        text_b = None if self._text_b is None else self._text(row, self._text_b)
+        return examples.InputExample(
+            f"{split.guid}-{name}", self._text(row, self._text_a), text_b, label
+        )
+
+    def _text(self, row: tables.Row, column: tables.Column) -> str:
+        text = self._table.cell(row, column)
+        # Only JSON can write them. Left alone they would spoil the whole word: [UNK].
+        if self._table.kind != "json" or not _HALF_PAIR.search(text):
+            return text
+        if row.line not in self._halves[-1:]:
+            self._halves.append(row.line)
+        return _HALF_PAIR.sub("\N{REPLACEMENT CHARACTER}", text)
+
+    def _skip(self, reason: str, row: tables.Row) -> None:
+        self._skipped.setdefault(reason, []).append(row.line)
+
+    def _label_of(self, row: tables.Row) -> str | list[str] | None:
+        if self._label is None:
+            return None
+        is_test = self._part == "test"
+        if is_test and not self._table.has(row, self._label):
+            return None
+        is_set = self._processor.kind == examples.MULTI_LABEL
+        try:
+            text = self._table.cell(row, self._label, lists=is_set)
+        except errors.UserError:
+            if is_test:
+                return None
+            raise
+        if text and text == self._processor.spec.skipped_label:
+            return None if is_test else text
+        try:
+            return self._processor.label_of(text)
+        except ValueError as error:
+            if is_test:
+                return None  # a dummy such as -1
+            raise self._table.wrong(row, self._label, error, self._processor.label_hint) from None
+
+    def _check_header(self) -> None:
+        """Warns of a first line that is taken as header but looks like something else."""
+        table, split = self._table, self._split
+        header = table.header
+        if header is None:
+            return
+        if len(header) < self._needed:
+            raise table.too_short(tables.Row(1, header), self._needed)
+        if tables.as_number(split.text_a) is None:
+            return  # the columns were found by their names, so it is a header
+        for column, name in zip((self._text_a, self._text_b), split.names, strict=False):
+            if isinstance(column, int) and header[column].lower() != name.lower():
+                _log.warning(
+                    "%s:1: taken as the header, but column %d is %s, not %r; is it a row of data, "
+                    "or the file of another task?",
+                    table.path,
+                    column,
+                    tables.shown(header[column]),
+                    name,
+                )
+                return
+        if self._has_legal_label(header) or _is_number(header[0]):
+            _log.warning(
+                "%s:1: taken as the header, but it looks like a row of data: %s",
+                table.path,
+                tables.shown("\t".join(header)),
+            )
+
+    def _has_legal_label(self, header: Sequence[str]) -> bool:
+        if self._label is None or not self._table.has(tables.Row(1, header), self._label):
+            return False
+        try:
+            return bool(self._processor.label_of(header[int(self._label)]))
+        except ValueError:
+            return False
+
+    def _report(self, count: int) -> None:
+        path = self._table.path
+        for reason, lines in self._skipped.items():
+            _log.warning("%s: left out %d rows %s (%s)", path, len(lines), reason, _first(lines))
+        if self._halves:
+            _log.warning(
+                "%s: %d rows have half of a surrogate pair, such as \\ud83d alone, in a text; it "
+                "is no character and not read (%s)",
+                path,
+                len(self._halves),
+                _first(self._halves),
+            )
+        if self._long:
+            _log.warning(
+                "%s: %d rows have more columns than the %d %s (%s); did a tab or comma get into a "
+                "text and shift the others?",
+                path,
+                len(self._long),
+                self._width,
+                "expected" if self._table.header is None else "of the header",
+                _first(self._long),
+            )
+        if not count:
+            language = self._split.language_column is not None
+            of = f" of language {self._processor.language!r}" if language else ""
+            raise errors.UserError(f"{path} has no rows{of} for the {self._part} set")
+        skipped = ", skipped 1 header" if self._table.header is not None else ""
+        _log.info("read %d rows from %s%s", count, path, skipped)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        examples.regression_value(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _first(lines: Sequence[int]) -> str:
+    more = ", …" if len(lines) > 3 else ""
+    return f"line{'s' * (len(lines) > 1)} {', '.join(map(str, lines[:3]))}{more}"

@@ -1,0 +1,1 @@
+"""Masked-LM and next-sentence pre-training: corpus, records, objectives."""

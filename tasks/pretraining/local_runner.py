@@ -1,0 +1,132 @@
+"""A pool of local processes that turn shards into records."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import logging
+import tempfile
+import time
+from collections.abc import Iterator
+
+from system import worker_pool
+from tasks.pretraining import corpus, shards
+
+_log = logging.getLogger(__name__)
+
+
+_REPORT_SECONDS = 10.0
+
+
+class _Stopped(Exception):
+    """The parent asked to stop."""
+
+
+class _Board:
+    """Numbers that all processes see: text gone through (bytes × passes), instances, stop."""
+
+    def __init__(self) -> None:
+        self._numbers = worker_pool.CONTEXT.Array("Q", 3)
+
+    def tell(self, size: int, made: int) -> None:
+        """Called by a worker after each pass over its shard."""
+        with self._numbers.get_lock():
+            self._numbers[0] += size
+            self._numbers[1] += made
+            stop = self._numbers[2]
+        if stop:
+            raise _Stopped
+
+    def read(self) -> tuple[int, int]:
+        """Returns bytes × passes, and instances."""
+        with self._numbers.get_lock():
+            return self._numbers[0], self._numbers[1]
+
+    def stop(self) -> None:
+        """Ends the work of all processes after their pass."""
+        with self._numbers.get_lock():
+            self._numbers[2] = 1
+
+
+class _Builder:
+    """``build_shard`` for a worker process."""
+
+    def __init__(self, job: shards.Job, board: _Board):
+        self._job = job
+        self._board = board
+
+    def __call__(self, shard: corpus.Shard) -> shards.Built:
+        try:
+            return shards.build_shard(self._job, shard, self._board.tell)
+        except OSError as error:
+            # A failed write does not say which file: the disk with the temporary files may be full.
+            raise OSError(error.errno, error.strerror, error.filename or self._job.folder) from None
+
+
+# --------------------------------------------------------------------------------------------------
+# The pool, in the parent process
+# --------------------------------------------------------------------------------------------------
+
+
+class Pool:
+    """Worker processes that build shards; a context manager."""
+
+    def __init__(self, count: int, job: shards.Job, total: int | None):
+        """Starts nothing yet.
+
+        Args:
+          count: processes; 0 takes one a core.
+          job: what they do; its ``folder`` is replaced by a new temporary one.
+          total: bytes of the corpus if known, for the time left.
+        """
+        count = count or worker_pool.available_cores()
+        self._dupe_factor = job.dupe_factor
+        self._total = total
+        self._begin = self._reported = time.monotonic()
+        self._temporary = tempfile.TemporaryDirectory(prefix="pretraining_data_")
+        self._board = _Board()
+        self._workers: worker_pool.Pool[corpus.Shard, shards.Built] = worker_pool.Pool(
+            count,
+            _Builder(dataclasses.replace(job, folder=self._temporary.name), self._board),
+            f"a smaller --num_workers (now {count}) or a smaller --shard_size_mb",
+        )
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, kind, *rest) -> None:
+        if kind is not None:
+            self._board.stop()
+        self._workers.__exit__(kind, *rest)
+        self._temporary.cleanup()
+
+    def build(self, shards: Iterator[corpus.Shard]) -> Iterator[shards.Built] | None:
+        """Hands shards to the workers, a few at a time, and takes the results in the same order.
+
+        Args:
+          shards: read as they are needed.
+
+        Returns:
+          The results; the first shards are being worked on when this returns, so that the parent
+          can import TensorFlow meanwhile. ``None`` if there is not one shard.
+
+        Raises:
+          errors.UserError: (while iterating, too) a worker died.
+        """
+        first = next(shards, None)
+        if first is None:
+            return None
+        return self._workers.map(itertools.chain([first], shards), self._report)
+
+    def _report(self) -> None:
+        now = time.monotonic()
+        if now - self._reported < _REPORT_SECONDS:
+            return
+        self._reported = now
+        passed, made = self._board.read()
+        done, seconds = passed / self._dupe_factor, now - self._begin
+        left = ""
+        if self._total and done:
+            minutes, rest = divmod(int(max(self._total - done, 0) / done * seconds), 60)
+            left = f" of {self._total / 1e6:.1f} MB, {minutes}:{rest:02d} left"
+        _log.info("%.1f MB%s; %d instances, %d/s", done / 1e6, left, made, made / seconds)

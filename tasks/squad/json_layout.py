@@ -1,0 +1,161 @@
+"""JSON files of questions: how they are parsed, and what is said where their layout is another.
+
+In the layout of SQuAD ``data`` is a list of articles with ``paragraphs``; a paragraph has a
+``context`` and ``qas``; each of these has ``id``, ``question`` and ``answers`` with ``text`` and
+``answer_start``. Wherever a value is taken out, its JSON path is known for messages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from command_line import errors
+from system import inputs
+
+# --------------------------------------------------------------------------------------------------
+# Parsing
+# --------------------------------------------------------------------------------------------------
+
+
+def load(path: str, layout: str = "SQuAD") -> Any:
+    """Parses a JSON file.
+
+    Args:
+      path: UTF-8; may be ``.gz`` or remote.
+      layout: what it should be, for messages.
+
+    Raises:
+      errors.UserError: it is no JSON, or none that can be read.
+    """
+    return parse(b"\n".join(inputs.read_lines(path)), path, layout)
+
+
+def parse(data: bytes, path: str, layout: str = "SQuAD", number: int | None = None) -> Any:
+    """Parses JSON text; as ``load``.
+
+    Args:
+      data: UTF-8.
+      path: its file, for messages.
+      layout: see ``load``.
+      number: where ``data`` is a single line of the file, which one, from 1.
+    """
+    where = path if number is None else f"{path}:{number}"
+    try:
+        return json.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = number or data.count(b"\n", 0, error.start) + 1
+        raise errors.UserError(f"{path}:{line}: not UTF-8 text; save the file as UTF-8") from None
+    except json.JSONDecodeError as error:
+        lines = " (it holds one JSON object a line)" if error.msg == "Extra data" else ""
+        raise errors.UserError(
+            f"{path}:{number or error.lineno}: not JSON in the layout of {layout}: {error.msg}, "
+            f"column {error.colno}{lines}"
+        ) from None
+    except RecursionError:
+        raise errors.UserError(
+            f"{where}: lists or objects are nested too deeply; expected the layout of {layout}"
+        ) from None
+    except ValueError:  # what is left: a whole number of more digits than Python takes
+        raise errors.UserError(
+            f"{where}: a number has too many digits; expected the layout of {layout}"
+        ) from None
+
+
+# --------------------------------------------------------------------------------------------------
+# Taking values out
+# --------------------------------------------------------------------------------------------------
+
+_KINDS = {
+    dict: "an object",
+    list: "a list",
+    str: "text",
+    int: "a whole number",
+    float: "a number with a fraction",
+    bool: "true or false",
+    type(None): "null",
+}
+
+
+class Node(NamedTuple):
+    """An object in a JSON file.
+
+    Attributes:
+      value: the object.
+      source: the file.
+      at: its JSON path; "" is the top level.
+      layout: what the file should be.
+    """
+
+    value: Mapping[str, Any]
+    source: str
+    at: str = ""
+    layout: str = "SQuAD"
+
+    @property
+    def where(self) -> str:
+        """File and JSON path, for messages."""
+        return f"{self.source}: {self.at or 'the top level'}"
+
+    def path(self, key: str) -> str:
+        """The JSON path of a key."""
+        return f"{self.at}.{key}" if self.at else key
+
+    def take(self, key: str, kind: type) -> Any:
+        """The value of a key, of the type it should have."""
+        try:
+            value = self.value[key]
+        except KeyError:
+            keys = ", ".join(map(repr, list(self.value)[:8])) or "nothing"
+            raise errors.UserError(
+                f"{self.where} has no {key!r}, only {keys}; expected the layout of {self.layout}"
+            ) from None
+        self._check(value, kind, self.path(key))
+        return value
+
+    def child(self, key: str) -> Node:
+        """The object of a key."""
+        return self._replace(value=self.take(key, dict), at=self.path(key))
+
+    def items(self, key: str, kind: type) -> Iterator[tuple[str, Any]]:
+        """Yields path and value of each item, of one type, in the list of a key."""
+        for index, item in enumerate(self.take(key, list)):
+            path = f"{self.path(key)}[{index}]"
+            self._check(item, kind, path)
+            yield path, item
+
+    def each(self, key: str) -> Iterator[Node]:
+        """Yields the objects in the list of a key."""
+        for path, item in self.items(key, dict):
+            yield self._replace(value=item, at=path)
+
+    def _check(self, value: Any, kind: type, path: str) -> None:
+        if type(value) is not kind:
+            raise errors.UserError(
+                f"{self.source}: {path} is {_KINDS[type(value)]}; expected {_KINDS[kind]}"
+            )
+
+
+def top(data: Any, source: str, key: str = "data", layout: str = "SQuAD") -> Node:
+    """The top level of a parsed file, which should be an object with a key."""
+    if not isinstance(data, dict):
+        raise errors.UserError(
+            f"{source}: the top level is {_KINDS[type(data)]}; expected an object with the key "
+            f"{key!r} (the layout of {layout})"
+        )
+    return Node(data, source, layout=layout)
+
+
+def paragraphs(data: Any, source: str) -> Iterator[Node]:
+    """Yields the paragraphs of a parsed file in the layout of SQuAD."""
+    for article in top(data, source).each("data"):
+        yield from article.each("paragraphs")
+
+
+def take_id(qa: Node) -> str:
+    """The id of a question."""
+    # Some sets number their questions; as keys of the output files numbers become text anyway.
+    if type(qa.value.get("id")) is int:
+        return str(qa.value["id"])
+    return qa.take("id", str)

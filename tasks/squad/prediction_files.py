@@ -1,0 +1,111 @@
+"""The files of a prediction: predictions.json, nbest_predictions.json, null_odds.json."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from json import encoder
+
+from command_line import errors
+from system import atomic_files
+from tasks.squad import answers as squad_answers
+
+_PREDICTIONS, _NBEST, _NULL_ODDS = "predictions.json", "nbest_predictions.json", "null_odds.json"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def check_places(directory: str, version_2: bool) -> None:
+    """Finds out before the work whether ``write`` can put its files into a directory.
+
+    Args:
+      directory: it need not exist yet; paths with ``://`` are not looked into.
+      version_2: null_odds.json is one of them.
+
+    Raises:
+      errors.UserError: a directory stands where a file is to be.
+    """
+    for name in (_PREDICTIONS, _NBEST, *([_NULL_ODDS] if version_2 else [])):
+        path = os.path.join(directory, name)
+        if os.path.isdir(path):
+            raise errors.UserError(
+                f"{path} is a directory, where a file of answers is to be written; move it away or "
+                "give another --output_dir"
+            )
+
+
+def write(
+    directory: str,
+    answers: squad_answers.Answers,
+    *,
+    offsets: bool = False,
+    ensure_ascii: bool = True,
+) -> None:
+    """Writes predictions.json, nbest_predictions.json and, in version 2, null_odds.json.
+
+    No file is replaced before all are on the disk, so that files of two runs never stand together;
+    in version 1 the null_odds.json of an earlier run is removed.
+
+    Args:
+      directory: it exists.
+      answers: see there.
+      offsets: add ``start`` and ``end``, characters of the context, to the n-best entries.
+      ensure_ascii: other characters are written as ``\\uXXXX``; else as they are, in UTF-8.
+    """
+    import tensorflow as tf
+
+    texts = {
+        _PREDICTIONS: map_json(answers.predictions, ensure_ascii),
+        _NBEST: nbest_json(answers.nbest, offsets, ensure_ascii),
+    }
+    odds = os.path.join(directory, _NULL_ODDS)
+    if answers.null_odds:
+        texts[_NULL_ODDS] = map_json(answers.null_odds, ensure_ascii)
+    ready: dict[str, str] = {}  # temporary name → name
+    try:
+        for name, text in texts.items():
+            path = os.path.join(directory, name)
+            atomic_files.write_text(f"{path}.new", text)
+            ready[f"{path}.new"] = path
+        for temporary, path in ready.items():
+            tf.io.gfile.rename(temporary, path, overwrite=True)
+    except BaseException:
+        for temporary in filter(tf.io.gfile.exists, ready):
+            tf.io.gfile.remove(temporary)
+        raise
+    if not answers.null_odds and tf.io.gfile.exists(odds) and not tf.io.gfile.isdir(odds):
+        tf.io.gfile.remove(odds)
+
+
+def map_json(values: Mapping[str, str | float], ensure_ascii: bool = True) -> str:
+    """``json.dumps`` with an indent of 4, and a line end."""
+    return _encodable(json.dumps(values, indent=4, ensure_ascii=ensure_ascii) + "\n")
+
+
+def nbest_json(
+    nbest: Mapping[str, Sequence[squad_answers.Entry]],
+    offsets: bool = False,
+    ensure_ascii: bool = True,
+) -> str:
+    """As ``map_json``, by hand: with an indent ``json.dumps`` takes ten times as long."""
+    quoted = encoder.encode_basestring_ascii if ensure_ascii else encoder.encode_basestring
+    number = float.__repr__
+    blocks = []
+    for qas_id, entries in nbest.items():
+        rows = []
+        for text, probability, start_logit, end_logit, start, end in entries:
+            place = f',\n            "start": {start},\n            "end": {end}' if offsets else ""
+            rows.append(
+                f'        {{\n            "text": {quoted(text)},\n'
+                f'            "probability": {number(probability)},\n'
+                f'            "start_logit": {number(start_logit)},\n'
+                f'            "end_logit": {number(end_logit)}{place}\n        }}'
+            )
+        blocks.append(f"    {quoted(qas_id)}: [\n" + ",\n".join(rows) + "\n    ]")
+    return _encodable("{\n" + ",\n".join(blocks) + "\n}\n" if blocks else "{}\n")
+
+
+def _encodable(text: str) -> str:
+    """Escapes halves of surrogate pairs, which JSON files can hold, but not UTF-8."""
+    return text if text.isascii() else _SURROGATE.sub(lambda m: f"\\u{ord(m.group()):04x}", text)

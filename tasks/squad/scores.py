@@ -1,0 +1,277 @@
+"""Scores of SQuAD by its official rules, versions 1.1 and 2.0, and the threshold of "no answer".
+
+An answer is compared with each gold answer after both are brought into one form: lower case, no
+ASCII punctuation, no articles, single spaces. *Exact* is 1 where they are equal, *F1* the harmonic
+mean of precision and recall over their words; the best gold answer counts. Scores are percentages.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import logging
+import re
+import string
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from command_line import errors
+from tasks.squad import json_layout
+
+_log = logging.getLogger(__name__)
+
+_ARTICLE = re.compile(r"\b(?:a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+References = Mapping[str, Sequence[str]]
+
+
+def references(
+    data: Any, source: str, *, version_2_with_negative: bool = False
+) -> dict[str, list[str]]:
+    """The gold answers of a parsed file.
+
+    Args:
+      data: what the JSON says.
+      source: the file, for messages.
+      version_2_with_negative: questions without the key ``is_impossible`` may have no answer.
+
+    Returns:
+      Question id → texts; none for an unanswerable question. One with ``is_impossible`` need not
+      have the key ``answers``.
+
+    Raises:
+      errors.UserError: with the file and the JSON path: another layout, or answers are missing
+        of all questions, as in a test set.
+    """
+    found = {}
+    bare = []  # questions that should have an answer
+    for paragraph in json_layout.paragraphs(data, source):
+        for qa in paragraph.each("qas"):
+            qas_id, texts = json_layout.take_id(qa), _gold_texts(qa)
+            found[qas_id] = texts
+            may_have_none = version_2_with_negative and "is_impossible" not in qa.value
+            if not (texts or may_have_none or qa.value.get("is_impossible") is True):
+                bare.append(qas_id)
+    if bare and len(bare) == len(found):
+        raise errors.UserError(
+            f"{source}: none of its questions has an answer to compare with; expected some, or no "
+            "--do_eval"
+        )
+    if bare:
+        _log.warning(
+            "%s: %d of %d questions have no answer to compare with, but are not marked "
+            "is_impossible; they count %s: %s",
+            source,
+            len(bare),
+            len(found),
+            "as unanswerable" if version_2_with_negative else "0",
+            errors.some(bare),
+        )
+    return found
+
+
+def _gold_texts(qa: json_layout.Node) -> list[str]:
+    # Training takes such a question, too.
+    if qa.value.get("is_impossible") is True and qa.value.get("answers") is None:
+        return []
+    return [answer.take("text", str) for answer in qa.each("answers")]
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def normalize(text: str) -> str:
+    """The form in which answers are compared."""
+    bare = text.lower().translate(_NO_PUNCTUATION)
+    return " ".join(_ARTICLE.sub(" ", bare).split())
+
+
+def exact(gold: str, predicted: str) -> float:
+    """1.0 if the two are equal once normalized, else 0.0."""
+    return float(normalize(gold) == normalize(predicted))
+
+
+def f1(gold: str, predicted: str) -> float:
+    """Harmonic mean of precision and recall over words; where one has none, whether both have."""
+    gold_words, words = normalize(gold).split(), normalize(predicted).split()
+    if not gold_words or not words:
+        return float(gold_words == words)
+    common = (collections.Counter(gold_words) & collections.Counter(words)).total()
+    if not common:
+        return 0.0
+    precision, recall = common / len(words), common / len(gold_words)
+    return 2 * precision * recall / (precision + recall)
+
+
+def _best(score: Callable[[str, str], float], golds: Sequence[str], predicted: str) -> float:
+    return max((score(gold, predicted) for gold in golds), default=0.0)
+
+
+def _percent(scores: Sequence[float]) -> float:
+    return 100.0 * sum(scores) / len(scores) if scores else 0.0
+
+
+def _missing(gold: References, predictions: Mapping[str, str], what: str) -> None:
+    missing = [qas_id for qas_id in gold if qas_id not in predictions]
+    if missing:
+        _log.warning(
+            "%d of %d questions have no prediction and %s: %s",
+            len(missing),
+            len(gold),
+            what,
+            errors.some(missing),
+        )
+
+
+def score_v1(gold: References, predictions: Mapping[str, str]) -> dict[str, float]:
+    """Scores by the rules of version 1.1.
+
+    Args:
+      gold: ``references``.
+      predictions: question id → text. A question without one counts 0.
+
+    Returns:
+      ``exact_match`` and ``f1``.
+    """
+    _missing(gold, predictions, "count 0")
+    pairs = [(golds, predictions.get(qas_id)) for qas_id, golds in gold.items()]
+    # A text without words is no match in this version, not even for another of its kind.
+    return {
+        name: _percent(
+            [0.0 if text is None else _best(score, golds, text) for golds, text in pairs]
+        )
+        for name, score in (("exact_match", exact), ("f1", _f1_v1))
+    }
+
+
+def _f1_v1(gold: str, predicted: str) -> float:
+    return f1(gold, predicted) if normalize(gold) else 0.0
+
+
+class _Scored(NamedTuple):
+    """A question under version 2.
+
+    Attributes:
+      exact, f1: of its prediction.
+      has_answer: it is answerable.
+      answered: the prediction is not "".
+      odds: of "no answer"; None if they are not known.
+    """
+
+    exact: float
+    f1: float
+    has_answer: bool
+    answered: bool
+    odds: float | None
+
+
+def _score_each(
+    gold: References, predictions: Mapping[str, str], null_odds: Mapping[str, float] | None
+) -> list[_Scored]:
+    scored = []
+    for qas_id, texts in gold.items():
+        if qas_id not in predictions:
+            continue
+        predicted = predictions[qas_id]
+        # Gold answers that nothing is left of, such as "the", are not asked for.
+        golds = [text for text in texts if normalize(text)] or [""]
+        odds = None if null_odds is None else null_odds.get(qas_id)
+        scored.append(
+            _Scored(
+                _best(exact, golds, predicted),
+                _best(f1, golds, predicted),
+                bool(texts),
+                bool(predicted),
+                odds,
+            )
+        )
+    return scored
+
+
+def score_v2(
+    gold: References,
+    predictions: Mapping[str, str],
+    null_odds: Mapping[str, float] | None = None,
+) -> dict[str, float]:
+    """Scores by the rules of version 2.0.
+
+    Args:
+      gold: ``references``; a question without gold answers is unanswerable, and "" is right.
+      predictions: question id → text. A question without one is left out.
+      null_odds: question id → odds of "no answer" for the best thresholds.
+
+    Returns:
+      ``exact``, ``f1``, ``total``; the same of the answerable (``HasAns_``) and the unanswerable
+      (``NoAns_``) questions, if there are any; with odds also ``best_exact``, ``best_f1`` and the
+      thresholds at which these predictions reach them, ``best_exact_thresh``, ``best_f1_thresh``.
+    """
+    _missing(gold, predictions, "are left out")
+    scored = _score_each(gold, predictions, null_odds)
+    groups = {
+        "": scored,
+        "HasAns_": [one for one in scored if one.has_answer],
+        "NoAns_": [one for one in scored if not one.has_answer],
+    }
+    results: dict[str, float] = {}
+    for prefix, group in groups.items():
+        if group or not prefix:
+            results[f"{prefix}exact"] = _percent([one.exact for one in group])
+            results[f"{prefix}f1"] = _percent([one.f1 for one in group])
+            results[f"{prefix}total"] = len(group)
+    if null_odds is not None:
+        unanswerable = sum(not texts for texts in gold.values())
+        for name in ("exact", "f1"):
+            best, threshold = _official_best(scored, unanswerable, name)
+            results[f"best_{name}"], results[f"best_{name}_thresh"] = best, threshold
+    return results
+
+
+def _gains(scored: Sequence[_Scored], name: str) -> list[tuple[float, float]]:
+    """What it brings to answer each question: (odds, gain), by increasing odds."""
+    gains = [
+        (one.odds, getattr(one, name) if one.has_answer else -float(one.answered))
+        for one in scored
+        if one.odds is not None
+    ]
+    return sorted(gains, key=lambda gain: gain[0])
+
+
+def _official_best(scored: Sequence[_Scored], unanswerable: int, name: str) -> tuple[float, float]:
+    """The best score and its threshold, 0.0 if answering nothing is best, as the official script
+    finds them: one question after the other, also among those of equal odds."""
+    best = score = float(unanswerable)
+    threshold = 0.0
+    for odds, gain in _gains(scored, name):
+        score += gain
+        if score > best:
+            best, threshold = score, odds
+    return 100.0 * best / max(len(scored), 1), threshold
+
+
+def tune_threshold(
+    gold: References, best_texts: Mapping[str, str], null_odds: Mapping[str, float]
+) -> tuple[float, float]:
+    """Finds the ``null_score_diff_threshold`` with the best F1.
+
+    Args:
+      gold: ``references``.
+      best_texts: question id → best text that is not "", where there is one
+        (``squad_answers.Answers.best_texts``).
+      null_odds: question id → odds of "no answer".
+
+    Returns:
+      The threshold and the F1 of answering where the odds are not above it. Predicting again with
+      this threshold gives just that F1: questions of equal odds stay together, and where nothing
+      should be answered the threshold is below all odds. It lies halfway to the next question, so
+      that a difference in the last digits of logits changes nothing.
+    """
+    scored = _score_each(gold, best_texts, null_odds)
+    gains = _gains([one for one in scored if one.answered], "f1")
+    best = score = float(sum(not one.has_answer for one in scored))
+    threshold = gains[0][0] - 1.0 if gains else 0.0
+    for index, (odds, gain) in enumerate(gains):
+        score += gain
+        following = gains[index + 1][0] if index + 1 < len(gains) else odds + 2.0
+        if following > odds and score > best:
+            middle = (odds + following) / 2
+            best, threshold = score, middle if odds <= middle < following else odds
+    return threshold, 100.0 * best / max(len(scored), 1)

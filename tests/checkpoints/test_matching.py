@@ -1,0 +1,43 @@
+"""Messages about names and shapes; most are tested through the restoring that gives them."""
+
+from checkpoints import matching
+
+
+def test_training_state_is_told_by_name():
+    names = ["global_step", "a/adam_m", "a/adam_v", "a/adam_metric", "global_step_x", "b"]
+    assert matching.weights_only(names) == ["a/adam_metric", "global_step_x", "b"]
+
+
+def test_own_checkpoint_may_have_other_heads_but_no_other_encoder():
+    model = {"bert/a": (2,), "bert/a/adam_m": (2,)}
+    assert matching.another_model(model, {**model, "cls/x": (1,)}) == ""
+    assert matching.another_model(model, {"bert/a": (2,), "global_step": ()}) == ""
+    assert matching.another_model(model, {"bert/a": (2,), "bert/b/adam_v": (9,)}) == ""
+    assert "also has bert/b" in matching.another_model(model, {**model, "bert/b": (1,)})
+    assert "lacks bert/a" in matching.another_model(model, {"cls/x": (1,)})
+
+
+def test_the_number_of_differing_shapes_is_told():
+    model = {"a": (1,), "b": (2,), "c": (3,)}
+    text = matching.difference(model, {"a": (1,), "b": (1,), "c": (1,), "d": (9,)})
+    assert text.startswith("b has shape (1,) in the checkpoint and (2,) in the model (and 1 more);")
+    assert matching.difference(model, {"a": (1,)}) == ""
+
+
+def test_what_results_of_a_trained_model_need():
+    names = ["bert/pooler/w", "bert/encoder/layer_0/w", "bert/encoder/layer_1/w", "head"]
+    model = dict.fromkeys(names, (2,))
+    trained = ["bert/encoder/layer_1/w", "head"]  # the first layer is frozen
+
+    def why(file):
+        return matching.why_untrained(model, trained, file)
+
+    assert why({**model, "global_step": (), "head/adam_m": (2,), "other_head": (3,)}) == ""
+    assert why({name: (2,) for name in names[1:]}) == ""  # nothing depends on the pooler
+    for name in names[1:3]:
+        file = {other: shape for other, shape in model.items() if other != name}
+        assert why(file) == (f"it lacks {name}; look at num_hidden_layers in --bert_config_file")
+    more = {**model, "bert/encoder/layer_2/w": (2,)}
+    assert why(more).startswith("it also has bert/encoder/layer_2/w; look at num_hidden_layers")
+    assert why(dict.fromkeys(names[:3], (2,))).startswith("it lacks head: the results would be")
+    assert "head has shape (3,) in the checkpoint and (2,)" in why({**model, "head": (3,)})

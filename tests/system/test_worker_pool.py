@@ -1,0 +1,136 @@
+"""Worker processes: order, progress, deaths."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from command_line import errors
+from system import worker_pool
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def _square(number):
+    time.sleep(0.02 * (number % 3))  # so that they end out of order
+    return number * number
+
+
+def test_results_come_in_order_and_items_are_read_as_they_are_needed():
+    read = []
+
+    def items():
+        for number in range(12):
+            read.append(number)
+            yield number
+
+    with worker_pool.Pool(2, _square, "x") as pool:
+        results = pool.map(items())
+        assert read == [0, 1, 2, 3]
+        assert next(results) == 0
+        assert read == [0, 1, 2, 3]
+        assert next(results) == 1
+        assert read == [0, 1, 2, 3, 4]
+        assert list(results) == [number * number for number in range(2, 12)]
+        assert list(pool.map([])) == []
+
+
+def _slow(seconds):
+    time.sleep(seconds)
+    return os.getpid(), signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+
+
+def test_the_parent_hears_of_the_time_and_workers_leave_ctrl_c_to_it():
+    calls = []
+    with worker_pool.Pool(1, _slow, "x") as pool:
+        ((worker, ignores),) = pool.map([1.2], lambda: calls.append(1))
+    assert calls and ignores and worker != os.getpid()
+
+
+class _Counter:
+    """Remembers in its process how often it was called."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self, _):
+        self.calls += 1
+        return self.calls
+
+
+def test_every_worker_has_its_own_copy_of_the_work():
+    counter = _Counter()
+    with worker_pool.Pool(1, counter, "x") as pool:
+        assert list(pool.map("abc")) == [1, 2, 3]
+    assert counter.calls == 0
+
+
+def _die(number):
+    if number == 3:
+        os._exit(9)
+    return number
+
+
+def test_a_killed_worker_is_a_user_error():
+    with (
+        pytest.raises(errors.UserError) as caught,
+        worker_pool.Pool(2, _die, "fewer of them") as pool,
+    ):
+        list(pool.map(range(100)))
+    assert str(caught.value).startswith("a worker process was killed")
+    assert str(caught.value).endswith("; try fewer of them")
+
+
+def _fail(number):
+    return 1 // number
+
+
+def test_an_error_in_a_worker_is_that_of_the_parent():
+    with pytest.raises(ZeroDivisionError), worker_pool.Pool(1, _fail, "x") as pool:
+        list(pool.map([1, 0]))
+
+
+_PARENT = """
+import os, sys, time
+from system import worker_pool
+
+def work(path):
+    open(path, "w").write(str(os.getpid()))
+    time.sleep(600)
+
+if __name__ == "__main__":
+    with worker_pool.Pool(1, work, "x") as pool:
+        list(pool.map([sys.argv[1]]))
+"""
+
+
+def _is_alive(worker):
+    try:
+        return " Z " not in (worker / "stat").read_text()
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not pathlib.Path("/proc/self").exists(), reason="needs /proc")
+def test_workers_end_when_their_parent_is_killed(tmp_path):
+    script, said = tmp_path / "parent.py", tmp_path / "said"
+    script.write_text(_PARENT)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    parent = subprocess.Popen([sys.executable, str(script), str(said)], env=environment)
+    deadline = time.monotonic() + 60
+    while not (said.exists() and said.read_text()):
+        assert time.monotonic() < deadline and parent.poll() is None
+        time.sleep(0.05)
+    worker = pathlib.Path("/proc") / said.read_text()
+    assert _is_alive(worker)
+    parent.kill()
+    parent.wait()
+    while _is_alive(worker):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -1,0 +1,230 @@
+"""Features against the original's, the rule of truncation step by step, and labels."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import numpy as np
+import pytest
+
+import tokenization
+from command_line import errors
+from tasks.classifier import features as classifier_features
+from tasks.classifier import glue_tasks
+
+SETS = ("CoLA_train", "CoLA_test", "MRPC_dev", "MRPC_test", "MNLI_dev")
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnop"]
+    path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
+    path.write_text("\n".join(words) + "\n")
+    return tokenization.FullTokenizer(str(path))
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_features_are_those_of_the_original(shared, name):
+    expected = json.loads((shared / f"golden/classifier/{name}.json").read_text())
+    golden = np.load(shared / f"golden/classifier/{name}.npz")
+    task, part = name.split("_")
+    tokenizer = tokenization.FullTokenizer(str(shared / "data/vocab/uncased/vocab.txt"))
+    processor = glue_tasks.create_processor(task)
+    read = getattr(processor, f"get_{part}_examples")
+    examples = read(str(shared / "data/glue" / task))[: expected["n"]]
+    assert [example.guid for example in examples] == expected["guids"]
+    assert processor.get_labels() == expected["labels"]
+    length = expected["max_seq_length"]
+    features = classifier_features.encode(
+        examples, processor.get_labels(), length, tokenizer, processor.kind, labelled=part != "test"
+    )
+    rows = np.arange(len(examples))
+    np.testing.assert_array_equal(features.input_ids.padded(rows, length), golden["input_ids"])
+    np.testing.assert_array_equal(features.segment_ids.padded(rows, length), golden["segment_ids"])
+    mask = np.arange(length) < features.input_ids.lengths[:, None]
+    np.testing.assert_array_equal(mask, golden["input_mask"])
+    np.testing.assert_array_equal(features.label_ids, golden["label_ids"])
+    assert features.input_ids.values.dtype == features.segment_ids.values.dtype == np.int32
+    for index, example in enumerate(examples[:50]):
+        one = classifier_features.convert_single_example(
+            index, example, expected["labels"], length, tokenizer
+        )
+        assert one.input_ids == golden["input_ids"][index].tolist()
+        assert one.input_mask == golden["input_mask"][index].tolist()
+        assert one.segment_ids == golden["segment_ids"][index].tolist()
+        assert (one.label_id, one.is_real_example) == (golden["label_ids"][index], True)
+
+
+def _cut_token_by_token(length_a: int, length_b: int, room: int) -> tuple[int, int]:
+    while length_a + length_b > room:
+        if length_a > length_b:
+            length_a -= 1
+        else:
+            length_b -= 1
+    return length_a, length_b
+
+
+def test_truncation_equals_dropping_tokens_one_by_one():
+    assert classifier_features.cut(9, 3, 10) == (4, 3)
+    for length_a in range(12):
+        assert classifier_features.cut(length_a, 0, 7) == (min(length_a, 5), 0)
+        for length_b in range(1, 12):
+            for size in range(3, 28):
+                expected = _cut_token_by_token(length_a, length_b, size - 3)
+                assert classifier_features.cut(length_a, length_b, size) == expected
+
+
+def test_rows_of_every_shape(tokenizer):
+    examples = [
+        glue_tasks.InputExample("0", "a b c", None, "y"),
+        glue_tasks.InputExample("1", "", None, "x"),
+        glue_tasks.InputExample("2", "a", "b c", "x"),
+        glue_tasks.InputExample("3", "", "b", "x"),
+        glue_tasks.InputExample("4", "a", "\u200b", "x"),  # a second text of which no token is left
+        glue_tasks.InputExample("5", "a b c d e", "f g h", "y"),
+    ]
+    features = classifier_features.encode(examples, ["x", "y"], 8, tokenizer)
+    cls, sep, a = 2, 3, 5
+    expected = [
+        ([cls, a, a + 1, a + 2, sep], 5),
+        ([cls, sep], 2),
+        ([cls, a, sep, a + 1, a + 2, sep], 3),
+        ([cls, sep, a + 1, sep], 2),
+        ([cls, a, sep], 3),
+        ([cls, a, a + 1, a + 2, sep, a + 5, a + 6, sep], 5),
+    ]
+    for index, (ids, boundary) in enumerate(expected):
+        assert features.input_ids.row(index).tolist() == ids
+        segments = [0] * boundary + [1] * (len(ids) - boundary)
+        assert features.segment_ids.row(index).tolist() == segments
+    assert features.label_ids.tolist() == [1, 0, 0, 0, 0, 1]
+    assert features.label_ids.dtype == np.int32
+
+
+def test_no_examples(tokenizer):
+    features = classifier_features.encode([], ["x", "y"], 8, tokenizer)
+    assert features.input_ids.lengths.tolist() == [] and len(features.label_ids) == 0
+
+
+def test_labels_of_regression_and_multi_label(tokenizer):
+    numbers = [
+        glue_tasks.InputExample(str(i), "a", None, v) for i, v in enumerate(["3.8", 0, "-1e1"])
+    ]
+    found = classifier_features.encode(numbers, [], 8, tokenizer, glue_tasks.REGRESSION).label_ids
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, np.float32([3.8, 0, -10]))
+    sets = [
+        glue_tasks.InputExample(str(i), "a", None, v)
+        for i, v in enumerate([["z", "x"], [], ("x",)])
+    ]
+    found = classifier_features.encode(sets, ["x", "y", "z"], 8, tokenizer, glue_tasks.MULTI_LABEL)
+    assert found.label_ids.dtype == np.float32
+    assert found.label_ids.tolist() == [[1, 0, 1], [0, 0, 0], [1, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    "labels, given",
+    [([0, 1, 2], 2), (["0", "1", "2"], 2), ([0, 1, 2], "2"), ([0, 1, 2], np.int64(2))],
+)
+def test_labels_may_be_numbers(tokenizer, labels, given):
+    examples = [
+        glue_tasks.InputExample("0", "a", None, given),
+        glue_tasks.InputExample("1", "a", None, 0),
+    ]
+    assert classifier_features.encode(examples, labels, 8, tokenizer).label_ids.tolist() == [2, 0]
+    one = classifier_features.convert_single_example(0, examples[0], labels, 8, tokenizer)
+    assert one.label_id == 2
+    sets = [glue_tasks.InputExample("0", "a", None, [given, 0])]
+    found = classifier_features.encode(sets, labels, 8, tokenizer, glue_tasks.MULTI_LABEL).label_ids
+    assert found.tolist() == [[1, 0, 1]]
+
+
+def test_prediction_looks_at_no_label(tokenizer):
+    examples = [
+        glue_tasks.InputExample("test-0", "a", None, "0")
+    ]  # a dummy, as many processors give
+    with pytest.raises(errors.UserError, match="test-0: label '0' is not one of 'cat', 'dog'"):
+        classifier_features.encode(examples, ["cat", "dog"], 8, tokenizer)
+    features = classifier_features.encode(examples, ["cat", "dog"], 8, tokenizer, labelled=False)
+    assert features.label_ids.tolist() == [0] and features.label_ids.dtype == np.int32
+    for kind, zeros in ((glue_tasks.REGRESSION, [0.0]), (glue_tasks.MULTI_LABEL, [[0.0, 0.0]])):
+        features = classifier_features.encode(
+            examples, ["cat", "dog"], 8, tokenizer, kind, labelled=False
+        )
+        assert features.label_ids.tolist() == zeros and features.label_ids.dtype == np.float32
+    one = classifier_features.convert_single_example(
+        0, glue_tasks.InputExample("test-0", "a"), ["cat", "dog"], 8, tokenizer
+    )
+    assert one.label_id == 0
+
+
+def test_mistakes_name_the_example(tokenizer):
+    def encode(example, kind=glue_tasks.CLASSIFICATION, length=8):
+        return classifier_features.encode([example], ["x"], length, tokenizer, kind)
+
+    with pytest.raises(errors.UserError, match="dev-3: expected text, found None"):
+        encode(glue_tasks.InputExample("dev-3", None, None, "x"))
+    with pytest.raises(errors.UserError, match="dev-3: label 'many' is not a finite number"):
+        encode(glue_tasks.InputExample("dev-3", "a", None, "many"), glue_tasks.REGRESSION)
+    with pytest.raises(errors.FlagError, match="--max_seq_length=2: expected at least 3"):
+        encode(glue_tasks.InputExample("dev-3", "a", None, "x"), length=2)
+
+
+def test_what_is_logged(tokenizer, caplog):
+    caplog.set_level(logging.INFO)
+    examples = [glue_tasks.InputExample(f"train-{i}", "a b c d", None, "y") for i in range(7)]
+    classifier_features.encode(examples, ["x", "y"], 5, tokenizer)
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line for line in lines if line.startswith("guid")] == [
+        f"guid: train-{i}" for i in range(5)
+    ]
+    assert lines[1:7] == [
+        "guid: train-0",
+        "tokens: [CLS] a b c [SEP]",
+        "input_ids: 2 5 6 7 3",
+        "input_mask: 1 1 1 1 1",
+        "segment_ids: 0 0 0 0 0",
+        "label: y (id = 1)",
+    ]
+    assert "7 of 7 examples were cut to --max_seq_length=5" in lines
+
+
+def test_padding_example(tokenizer):
+    found = classifier_features.convert_single_example(
+        0, glue_tasks.PaddingInputExample(), ["x"], 4, tokenizer
+    )
+    zeros = [0, 0, 0, 0]
+    assert found == glue_tasks.InputFeatures(zeros, zeros, zeros, 0, False)
+
+
+def test_what_encode_would_refuse_is_found_without_encoding():
+    def make(text_a="a", text_b=None, label="x"):
+        return glue_tasks.InputExample("dev-7", text_a, text_b, label)
+
+    classifier_features.check([make(), make(b"a", "b")], ["x"])
+    classifier_features.check([make(label="y"), make(label=None)], ["x"], labelled=False)
+    for example, kind, message in (
+        (make(None), "classification", "example dev-7: NoneType None where a text was expected"),
+        (make("a", 3.5), "classification", "example dev-7: float 3.5 where a text"),
+        (make(label="y"), "classification", "example dev-7: label 'y' is not one of 'x'"),
+        (make(label=None), "classification", "example dev-7 has no label; only test sets may"),
+        (make(label="y"), "regression", "example dev-7: label 'y' is not a finite number"),
+        (make(label=None), "regression", "example dev-7 has no label; only test sets may"),
+        (make(label="1e39"), "regression", r"example dev-7: label '1e39' is beyond 3.4e\+38"),
+        (
+            make(label=10**400),
+            "regression",
+            "example dev-7: label '1000.*'… is not a finite number",
+        ),
+        (make(label="1_0"), "regression", "example dev-7: label '1_0' is not a finite number"),
+        (make(label=float("nan")), "regression", "example dev-7: label 'nan' is not a finite"),
+        (make(label=["x", "y"]), "multi_label", "example dev-7: label 'y' is not one of 'x'"),
+        (make(label=None), "multi_label", "example dev-7 has no label; only test sets may"),
+        (make(label="x"), "multi_label", "dev-7: label 'x' of a multi_label task; expected a list"),
+        (make(label=7), "multi_label", "dev-7: label 7 of a multi_label task; expected a list"),
+    ):
+        with pytest.raises(errors.UserError, match=message):
+            classifier_features.check(
+                [make(), example] if kind[0] == "c" else [example], ["x"], kind
+            )

@@ -1,0 +1,58 @@
+"""What lies in the folders of a search: what is read of it, and what is cleared away."""
+
+from __future__ import annotations
+
+import pytest
+
+from tasks.glue import run_folder
+
+
+def test_checkpoints_are_removed_and_nothing_else(tmp_path):
+    kept = ["eval_results.txt", "log.txt", "run.json", "model.ckpt-notes", "my_model.ckpt-3.index"]
+    ours = ["model.ckpt-9.index", "model.ckpt-9.data-00000-of-00001", "model.ckpt-9.state.json"]
+    ours += ["model.ckpt-12.index.tempstate123", "checkpoint"]
+    for name in kept + ours:
+        (tmp_path / name).write_text("12345")
+    assert run_folder.remove_checkpoints(str(tmp_path)) == 25
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
+    assert run_folder.remove_checkpoints(str(tmp_path)) == 0
+
+
+def test_the_step_of_the_newest_checkpoint(tmp_path):
+    assert run_folder.steps_saved(str(tmp_path)) is None
+    (tmp_path / "checkpoint").write_text(
+        'model_checkpoint_path: "model.ckpt-120"\nall_model_checkpoint_paths: "model.ckpt-0"\n'
+    )
+    assert run_folder.steps_saved(str(tmp_path)) == 120
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("$ python x\n", "it said nothing"),
+        ("$ python x\nrun_classifier.py: error: --a=1: no\n\n", "--a=1: no"),
+        ("12:00:01 warning: slow\n", "warning: slow"),
+        ("Traceback\n  x\nValueError: error: y", "ValueError: error: y"),
+        ("x" * 5000 + "\n" + "y" * 400 + "\n", "y" * 300),
+    ],
+)
+def test_last_words(tmp_path, text, said):
+    (tmp_path / "log.txt").write_text(text)
+    assert run_folder.last_words(str(tmp_path / "log.txt")) == said
+
+
+def test_what_a_killed_process_was_about_to_write_is_removed_and_nothing_else(tmp_path):
+    kept = ["summary.txt", "notes.tempstate12.txt", ".tempstate"]
+    half = ["summary.txt.tempstate12", "model.ckpt-3.index.tempstate99"]
+    for name in kept + half:
+        (tmp_path / name).write_text("x")
+    run_folder.remove_leftovers(str(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
+    run_folder.remove_leftovers(str(tmp_path / "nowhere"))
+
+
+def test_results_are_removed_by_the_start_of_their_names(tmp_path):
+    for name in ("eval_results.txt", "eval_results-mnli-mm.txt", "test_results.tsv", "run.json"):
+        (tmp_path / name).write_text("x")
+    run_folder.remove_results(str(tmp_path), "eval_results")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run.json", "test_results.tsv"]

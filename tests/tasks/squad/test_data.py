@@ -1,0 +1,109 @@
+"""The sets of a run and the file of a threshold; more in test_run_squad.py."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import squad_files
+import tiny_squad
+from command_line import errors
+from tasks.squad import data as squad_data
+from tasks.squad import logits as squad_logits
+from tasks.squad import options as squad_options
+
+
+def _data(tmp_path, part="predict", paragraphs=None, scored=False, **flags):
+    path = tmp_path / "file.json"
+    tiny_squad.write_json(path, *(paragraphs or tiny_squad.colour_paragraphs(5)))
+    flags = {"max_seq_length": 20, "max_query_length": 4, "num_workers": 1, **flags}
+    data = squad_data.SquadData(squad_options.SquadOptions(**{f"{part}_file": str(path)}, **flags))
+    data.tokenizer = squad_files.tokenizer(
+        tmp_path, " ".join(["what", "?", *tiny_squad.LETTERS, *tiny_squad.COLOURS])
+    )
+    data.lengths = ()
+    data.read(part, scored=scored)
+    return data
+
+
+def test_batches_of_training_have_the_positions(tmp_path):
+    data = _data(tmp_path, "train", tiny_squad.colour_paragraphs(40))
+    rows = {}
+    for batch in data.batches("train", 7).dataset(tf.distribute.InputContext()):
+        for row, start, end in zip(
+            batch["example_index"].numpy(), batch["start_positions"].numpy(),
+            batch["end_positions"].numpy(), strict=True,
+        ):  # fmt: skip
+            rows[row] = (start, end)
+    features = data.features("train")
+    del rows[-1]
+    assert rows == {
+        row: (features.start_positions[row], features.end_positions[row]) for row in range(40)
+    }
+    assert data.features("train") is features  # made once
+    names = set(_data(tmp_path).batches("predict", 4)._features)
+    assert names == {"input_ids", "segment_ids"}
+
+
+def test_results_are_cut_to_the_windows(tmp_path):
+    data = _data(tmp_path)
+    features = data.features("predict")
+    rows = np.array([3, 0, 4])
+    start = np.arange(60.0).reshape(3, 20)
+    found = list(squad_data.cut_to_windows(features, rows, start, -start))
+    lengths = features.input_ids.lengths
+    for index, (row, first, last) in enumerate(found):
+        assert row == rows[index] and len(first) == lengths[row]
+        np.testing.assert_array_equal(first, start[index, : lengths[row]])
+        np.testing.assert_array_equal(last, -first)
+
+
+def _peaks(data, height):
+    """Logits with a peak at the answer of each question's only window."""
+    features = data.features("predict")
+    vocab = data.tokenizer.vocab
+    colours = [vocab[colour] for colour in tiny_squad.COLOURS]
+    sides = [
+        np.isin(features.input_ids.row(row), colours) * height
+        for row in range(len(features.example_index))
+    ]
+    return squad_logits.collect(features, ((row, side, side) for row, side in enumerate(sides)))
+
+
+def test_scores_are_those_of_the_version(tmp_path):
+    data = _data(tmp_path, scored=True)
+    answers = data.answers("predict", _peaks(data, 5.0))
+    assert data.scores("predict", answers) == {"exact_match": 100.0, "f1": 100.0}
+    two = {"version_2_with_negative": True, "null_score_diff_threshold": "auto"}
+    paragraphs = tiny_squad.colour_paragraphs(6, impossible=True)
+    data = _data(tmp_path, scored=True, paragraphs=paragraphs, **two)
+    answers = data.answers("predict", _peaks(data, 5.0))
+    scores = data.scores("predict", answers)
+    # Without a colour all scores are 0, and at a threshold of 0 the best text is given.
+    assert scores["HasAns_exact"] == 100 and scores["NoAns_exact"] == 0
+    threshold, f1 = data.tune("predict", answers)
+    assert f1 == 100 and -10 < threshold < 0
+    tuned = data.scores("predict", answers.with_threshold(threshold))
+    assert tuned["exact"] == tuned["f1"] == 100
+
+
+def test_a_fixed_threshold_and_sizes_reach_the_answers(tmp_path):
+    flags = {"version_2_with_negative": True, "null_score_diff_threshold": "-11"}
+    data = _data(tmp_path, n_best_size=3, **flags)
+    answers = data.answers("predict", _peaks(data, 5.0))
+    assert set(answers.predictions.values()) == {""}
+    sizes = [len(entries) for entries in answers.nbest.values()]
+    data = _data(tmp_path, **flags)
+    answers = data.answers("predict", _peaks(data, 5.0))
+    assert max(sizes) <= 4 < min(len(entries) for entries in answers.nbest.values())
+    for bad in ({"doc_stride": 0}, {"max_query_length": 17}, {"n_best_size": 0}):
+        with pytest.raises(errors.FlagError, match=f"--{next(iter(bad))}|--max_seq_length"):
+            _data(tmp_path, **bad)
+
+
+def test_answers_of_a_set_without_windows(tmp_path):
+    data = _data(tmp_path, paragraphs=[("", [squad_files.question("q")])])
+    features = data.features("predict")
+    logits = squad_logits.collect(features, ())
+    assert data.answers("predict", logits).predictions == {"q": "empty"}

@@ -1,0 +1,148 @@
+"""Files of another shape end in one line that says where."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+
+import pytest
+
+import squad_files
+from command_line import errors
+from tasks.squad import json_layout
+
+GOOD = squad_files.data(("Rome is old.", [squad_files.question("q", ("old", 8))]))
+
+
+def _questions(data):
+    return [
+        (
+            qa.at,
+            json_layout.take_id(qa),
+            [answer.take("text", str) for answer in qa.each("answers")],
+        )
+        for paragraph in json_layout.paragraphs(data, "f.json")
+        for qa in paragraph.each("qas")
+    ]
+
+
+def test_paths_ids_and_answers():
+    assert _questions(GOOD) == [("data[0].paragraphs[0].qas[0]", "q", ["old"])]
+    numbered = squad_files.data(("x", [squad_files.question(17)]))
+    assert _questions(numbered) == [("data[0].paragraphs[0].qas[0]", "17", [])]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([GOOD], "f.json: the top level is a list; expected an object with the key 'data'"),
+        ({"version": "1"}, "f.json: the top level has no 'data', only 'version'"),
+        ({"Data": []}, "the top level has no 'data', only 'Data'"),
+        ({"data": {}}, "f.json: data is an object; expected a list"),
+        ({"data": ["x"]}, "f.json: data[0] is text; expected an object"),
+        (
+            {"data": [*GOOD["data"], {"title": "t", "context": "c", "qas": []}]},
+            "f.json: data[1] has no 'paragraphs', only 'title', 'context', 'qas'",
+        ),
+        (
+            {"data": [{"paragraphs": [{"context": "c"}]}]},
+            "data[0].paragraphs[0] has no 'qas', only 'context'",
+        ),
+        (
+            {"data": [{"paragraphs": [{"qas": [{"question": "?"}]}]}]},
+            "data[0].paragraphs[0].qas[0] has no 'id'",
+        ),
+        (
+            {"data": [{"paragraphs": [{"qas": [{"id": None}]}]}]},
+            "data[0].paragraphs[0].qas[0].id is null; expected text",
+        ),
+        (
+            {"data": [{"paragraphs": [{"qas": [{"id": True}]}]}]},
+            "data[0].paragraphs[0].qas[0].id is true or false; expected text",
+        ),
+        (
+            squad_files.data(("c", [{"id": "q", "answers": [{"answer_start": 1}]}])),
+            "data[0].paragraphs[0].qas[0].answers[0] has no 'text'",
+        ),
+        (
+            squad_files.data(("c", [{"id": "q", "answers": "Rome"}])),
+            "data[0].paragraphs[0].qas[0].answers is text; expected a list",
+        ),
+    ],
+)
+def test_another_layout(data, message):
+    with pytest.raises(errors.UserError) as caught:
+        _questions(data)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_load(tmp_path):
+    plain, packed, marked = (tmp_path / name for name in ("a.json", "a.json.gz", "b.json"))
+    text = json.dumps(GOOD, indent=1)
+    plain.write_text(text)
+    packed.write_bytes(gzip.compress(text.encode()))
+    marked.write_bytes(b"\xef\xbb\xbf" + text.encode())  # a byte-order mark
+    for path in (plain, packed, marked):
+        assert json_layout.load(str(path)) == GOOD
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"data": [\n  {"title": }\n]}', ":2: not JSON in the layout of SQuAD: Expecting value"),
+        (b'{"header": 1}\n{"context": "c"}\n', "(it holds one JSON object a line)"),
+        (b"", ":1: not JSON"),
+        (b'{"data":\n"caf\xe9"}', ":2: not UTF-8 text"),
+        (b"[" * 200_000, ": lists or objects are nested too deeply; expected the layout of SQuAD"),
+        (b'{"data": {"a":' * 100_000, ": lists or objects are nested too deeply"),
+        pytest.param(
+            b'{"data": ' + b"7" * 5000 + b"}",
+            ": a number has too many digits; expected the layout of SQuAD",
+            marks=pytest.mark.skipif(
+                not hasattr(sys, "get_int_max_str_digits"), reason="this Python reads any number"
+            ),
+        ),
+    ],
+)
+def test_no_json(tmp_path, content, message):
+    path = tmp_path / "x.json"
+    path.write_bytes(content)
+    with pytest.raises(errors.UserError) as caught:
+        json_layout.load(str(path))
+    assert str(caught.value).startswith(f"{path}:")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("data", [b"{", b"{\n\xff", b"[" * 200_000])
+def test_a_line_of_a_file_and_another_layout(data):
+    with pytest.raises(errors.UserError) as caught:
+        json_layout.parse(data, "x.jsonl", "MRQA", 7)
+    assert str(caught.value).startswith("x.jsonl:7: ")
+    assert "SQuAD" not in str(caught.value)
+
+
+def test_nodes():
+    node = json_layout.top({"a": {"b": [{"c": 1}, {}], "d": ["x", None]}}, "f", "a", "OTHER")
+    inner = node.child("a")
+    assert [item.value for item in inner.each("b")] == [{"c": 1}, {}]
+    items = inner.items("d", str)
+    assert next(items) == ("a.d[0]", "x")
+    for take, message in (
+        (lambda: next(items), "f: a.d[1] is null; expected text"),
+        (lambda: list(inner.each("d")), "f: a.d[0] is text; expected an object"),
+        (lambda: inner.child("d"), "f: a.d is a list; expected an object"),
+        (
+            lambda: list(inner.each("b"))[1].take("c", int),
+            "f: a.b[1] has no 'c', only nothing; expected the layout of OTHER",
+        ),
+        (
+            lambda: json_layout.top(None, "f", "a", "OTHER"),
+            "f: the top level is null; expected an object with the key 'a' (the layout of OTHER)",
+        ),
+    ):
+        with pytest.raises(errors.UserError) as caught:
+            take()
+        assert str(caught.value) == message

@@ -1,0 +1,123 @@
+"""From flags to schedule, scopes and attention."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+import tensorflow as tf
+
+import modeling
+import tiny
+from checkpoints import manager, restore
+from command_line import errors, options
+from training import fine_tuning
+
+CONFIG = modeling.BertConfig.from_dict({**tiny.CONFIG, "num_hidden_layers": 3})
+
+
+def _schedule(examples, **flags):
+    tuning = options.FineTuningOptions(**flags)
+    return fine_tuning.create_schedule(options.OptimizerOptions(), tuning, examples)
+
+
+def test_steps_and_warmup_are_rounded_down():
+    found = _schedule(3668, train_batch_size=32, num_train_epochs=3.0, warmup_proportion=0.1)
+    assert (found.total_steps, found.warmup_steps, found.peak) == (343, 34, 5e-5)
+
+
+def test_less_than_one_step_becomes_one(caplog):
+    with caplog.at_level(logging.WARNING):
+        assert _schedule(20, num_train_epochs=1.0).total_steps == 1
+    assert "20 examples" in caplog.text and "--num_train_epochs=1" in caplog.text
+    assert _schedule(20, num_train_epochs=3.0).total_steps == 1  # int(1.875)
+
+
+def test_more_steps_than_can_be_counted():
+    with pytest.raises(errors.FlagError, match=r"--num_train_epochs=1e\+10: 20 examples"):
+        _schedule(20, num_train_epochs=1e10, train_batch_size=1)
+
+
+def test_frozen_scopes():
+    assert fine_tuning.frozen_scopes(0, CONFIG) == ()
+    scopes = fine_tuning.frozen_scopes(2, CONFIG)
+    names = modeling.named_variables(modeling.ClassifierModel(CONFIG, 2))
+    left = {n.split("/")[2] if "layer_" in n else n for n in names if not n.startswith(scopes)}
+    assert left == {
+        "layer_2", "bert/pooler/dense/kernel", "bert/pooler/dense/bias", "output_weights",
+        "output_bias",
+    }  # fmt: skip
+    with pytest.raises(errors.FlagError, match=r"--freeze_layers=4.*num_hidden_layers 3"):
+        fine_tuning.frozen_scopes(4, CONFIG)
+
+
+def test_new_scopes():
+    kept = options.FineTuningOptions()
+    assert fine_tuning.new_scopes(kept, ("output_",)) == ()
+    new = options.FineTuningOptions(new_head=True, head="bilstm")
+    assert fine_tuning.new_scopes(new, ("output_",)) == ("output_", "bilstm/")
+
+
+@pytest.mark.parametrize("place", ["init_checkpoint", "output_dir"])
+def test_attention_follows_the_checkpoint(tmp_path, place):
+    path = tiny.write_config(tmp_path / "config.json")
+    model = modeling.ClassifierModel(modeling.BertConfig.from_json_file(path), 2)
+    variables = modeling.named_variables(model)
+    state = {"attention": "left_to_right"}
+    prefix = manager.save(str(tmp_path / "run"), 3, variables, keep=1, state=state)
+    init, output = (prefix, "out") if place == "init_checkpoint" else ("", "run")
+    flags = options.ModelOptions(bert_config_file=path)
+    found = fine_tuning.read_config(flags, 16, restore.source(init, str(tmp_path / output)))
+    assert found.attention == "left_to_right"
+    assert restore.source("", str(tmp_path / "no")) == ""
+    assert fine_tuning.read_config(flags, 16).attention == "bidirectional"
+
+
+@pytest.mark.parametrize("before, fits", [("GELU", True), ("gelu_new", True), ("tanh", False)])
+def test_the_activation_beside_a_checkpoint(tmp_path, before, fits):
+    path = tiny.write_config(tmp_path / "config.json")
+    prefix = manager.save(str(tmp_path / "run"), 3, {"a": tf.zeros([2])})
+    (tmp_path / "run/bert_config.json").write_text(json.dumps({"hidden_act": before}))
+    flags = options.ModelOptions(bert_config_file=path)
+    if fits:
+        assert fine_tuning.read_config(flags, 16, prefix).hidden_act == "gelu"
+        return
+    with pytest.raises(errors.UserError, match="has hidden_act gelu, but .* trained with tanh"):
+        fine_tuning.read_config(flags, 16, prefix)
+
+
+def test_sequences_longer_than_the_positions(tmp_path):
+    flags = options.ModelOptions(bert_config_file=tiny.write_config(tmp_path / "config.json"))
+    assert json.loads((tmp_path / "config.json").read_text())["max_position_embeddings"] == 24
+    with pytest.raises(errors.FlagError, match="Cannot use sequence length.*25.* 24"):
+        fine_tuning.read_config(flags, 25)
+
+
+def test_attention_of_a_checkpoint_to_evaluate(tmp_path):
+    path = tiny.write_config(tmp_path / "config.json")
+    model = modeling.ClassifierModel(modeling.BertConfig.from_json_file(path), 2)
+    state = {"attention": "left_to_right"}
+    variables = modeling.named_variables(model)
+    prefix = manager.save(str(tmp_path / "other"), 3, variables, state=state)
+    manager.save(str(tmp_path / "run"), 3, variables, state={})
+    flags = options.ModelOptions(bert_config_file=path)
+    for name, attention in (("", "bidirectional"), (prefix, "left_to_right")):
+        source = restore.source("", str(tmp_path / "run"), name)
+        found = fine_tuning.read_config(flags, 16, source)
+        assert found.attention == attention
+
+
+def test_flags_that_do_nothing_are_named(tmp_path, caplog):
+    run = options.RunOptions(output_dir=str(tmp_path), save_weights_only=True)
+    fine_tuning.warn_of_unused(options.FineTuningOptions(new_head=True), run)
+    assert [record.message.split()[0] for record in caplog.records] == [
+        "--save_weights_only", "--new_head"
+    ]  # fmt: skip
+    caplog.clear()
+    trains = options.FineTuningOptions(new_head=True, do_train=True)
+    fine_tuning.warn_of_unused(trains, run)
+    assert not caplog.records
+    manager.save(str(tmp_path), 1, modeling.named_variables(modeling.ClassifierModel(CONFIG, 2)))
+    fine_tuning.warn_of_unused(trains, run)
+    assert f"--new_head does nothing: training goes on from {tmp_path}" in caplog.text

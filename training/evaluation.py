@@ -1,0 +1,97 @@
+"""Which checkpoints a run evaluates or predicts with, and where the results go."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+
+from checkpoints import manager, restore
+from command_line import errors, options
+from training import loop, run_files
+
+_log = logging.getLogger(__name__)
+
+
+def chosen(run: options.RunOptions) -> list[str]:
+    """The checkpoints that --eval_checkpoint means; the empty string is the newest there is.
+
+    Raises:
+      errors.UserError: it means none.
+    """
+    if run.eval_checkpoint == "all":
+        found = manager.listed(run.output_dir)
+        if not found:
+            raise errors.UserError(f"--eval_checkpoint=all: no checkpoint in {run.output_dir}")
+        return found
+    if run.eval_checkpoint == "best":
+        directory = os.path.join(run.output_dir, "best")
+        best = manager.latest(directory)
+        if not best:
+            raise errors.UserError(
+                f"--eval_checkpoint=best: no checkpoint in {directory}; --eval_steps with "
+                "--do_train keeps one there"
+            )
+        return [best]
+    return [run.eval_checkpoint]
+
+
+def check(run: options.RunOptions, trains: bool) -> None:
+    """Finds out before the work whether there is, or will be, what --eval_checkpoint means.
+
+    Args:
+      run: the flags.
+      trains: whether the run trains, which makes checkpoints.
+
+    Raises:
+      errors.UserError: it names no checkpoint.
+      errors.FlagError: training will not keep a best one.
+    """
+    if run.named_checkpoint:
+        restore.resolve(run.named_checkpoint, "--eval_checkpoint")
+    best = os.path.join(run.output_dir, "best")
+    is_kept = run.eval_steps or manager.latest(best)
+    if trains and run.eval_checkpoint == "best" and not is_kept:
+        raise errors.FlagError(
+            "--eval_checkpoint=best: training keeps a best checkpoint with --eval_steps; add it"
+        )
+
+
+def evaluate_each(
+    trainer: loop.Trainer,
+    run: options.RunOptions,
+    evaluate: Callable[[], Mapping[str, Mapping[str, float]]],
+) -> None:
+    """Evaluates the checkpoints that --eval_checkpoint means, and writes what comes out.
+
+    Results of the newest one go to <output_dir>/<name>.txt, those of others to <name>-<step>.txt,
+    so that they never stand for the newest.
+
+    Args:
+      trainer: of the model.
+      run: the flags.
+      evaluate: returns the results by name of their file, "eval_results" before all.
+    """
+    for checkpoint in chosen(run):
+        trainer.use(checkpoint)
+        for name, results in evaluate().items():
+            write(trainer, run, name, results)
+
+
+def stem(trainer: loop.Trainer, run: options.RunOptions, name: str) -> str:
+    """The path, without its ending, of a file about the weights at hand."""
+    step = f"-{trainer.step}" if run.eval_checkpoint else ""
+    return os.path.join(run.output_dir, f"{name}{step}")
+
+
+def write(
+    trainer: loop.Trainer, run: options.RunOptions, name: str, results: Mapping[str, float]
+) -> str:
+    """Logs and writes the results of the weights at hand; returns the path without its ending."""
+    path = stem(trainer, run, name)
+    if trainer.is_chief:
+        for key, value in sorted(results.items()):
+            _log.info("  %s = %s", key, run_files.shown(value))
+        run_files.write_results(f"{path}.txt", results)
+        _log.info("wrote %s.txt", path)
+    return path

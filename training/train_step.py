@@ -1,0 +1,244 @@
+"""What the devices do: a training step and an evaluation batch.
+
+A training step is: weights of the loss over all replicas, loss and gradients of each replica's
+share, all-reduce, clip, update. Only the loss-and-gradient function, which is pure, may be compiled
+by XLA: under MirroredStrategy a compiled function can neither all-reduce nor assign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+import optimization
+from training import batching, protocols
+
+
+class StepSums(NamedTuple):
+    """What a call of ``TrainStep.run`` did."""
+
+    sums: tf.Tensor  # float32 [metrics]
+    weights: tf.Tensor  # float32 [metrics]
+    tokens: tf.Tensor  # float32 []
+    skipped: tf.Tensor  # int32 []: steps that were not finite, and therefore not applied
+    norm: tf.Tensor  # float32 []: global norm of the newest gradients, before clipping
+
+
+class TrainStep:
+    """One optimizer step of a task on all devices.
+
+    Args:
+      task: what to train.
+      trained: variables to update, by checkpoint name.
+      step: int64 [], updates made so far; counts on with each one applied.
+      strategy: its scope holds the variables.
+      schedule: of the learning rate.
+      accumulation: parts that each replica's batch is computed in.
+      seed: of dropout.
+      half: scale the loss, for float16.
+      xla: compile the loss-and-gradient function.
+    """
+
+    def __init__(
+        self,
+        task: protocols.Task,
+        trained: Mapping[str, tf.Variable],
+        step: tf.Variable,
+        *,
+        strategy: tf.distribute.Strategy,
+        schedule: optimization.Schedule,
+        accumulation: int,
+        seed: int,
+        half: bool,
+        xla: bool,
+    ):
+        self._task = task
+        self._trained = dict(trained)
+        self._step = step
+        self._strategy = strategy
+        self._schedule = schedule
+        self._parts = accumulation
+        self._random_seed = seed
+        with strategy.scope():
+            self.optimizer = optimization.AdamWeightDecay(trained)
+            self.loss_scale = optimization.LossScale() if half else None
+        compute: Callable = self._loss_and_gradients
+        self._compute = tf.function(compute, jit_compile=True, autograph=False) if xla else compute
+
+    # AutoGraph would rewrite all that is called here, and double the time of the first step.
+    @tf.function(autograph=False)
+    def run(self, iterator: Iterator, count: tf.Tensor) -> StepSums:
+        """Runs steps without the host, up to the first that is not finite unless in float16.
+
+        Args:
+          iterator: of the strategy's distributed dataset.
+          count: int32 [], number of steps; a tensor, so that another number is not traced anew.
+        """
+        strategy = self._strategy
+
+        def one(index: tf.Tensor, so_far: StepSums) -> tuple[tf.Tensor, StepSums]:
+            own = strategy.run(self._on_replica, args=(next(iterator),))
+            # All-reduced: the same on all replicas.
+            new = StepSums._make(strategy.experimental_local_results(x)[0] for x in own)
+            sums = [old + added for old, added in zip(so_far[:4], new[:4], strict=True)]
+            return index + 1, StepSums._make([*sums, new.norm])
+
+        def goes_on(index: tf.Tensor, so_far: StepSums) -> tf.Tensor:
+            if self.loss_scale:
+                return index < count
+            return (index < count) & (so_far.skipped == 0)
+
+        metrics = tf.zeros([len(self._task.metrics)])
+        nothing = StepSums(metrics, metrics, tf.constant(0.0), tf.constant(0), tf.constant(0.0))
+        _, total = tf.while_loop(goes_on, one, (tf.constant(0), nothing))
+        return total
+
+    def _on_replica(self, batch: protocols.Batch) -> StepSums:
+        """A step on one replica."""
+        own_weights = self._task.weights(batch)
+        weights = self._all_reduce(own_weights)
+        weights = {name: weights[name] + extra for name, extra in self._task.loss_parts.items()}
+        scale = tf.convert_to_tensor(self.loss_scale.scale) if self.loss_scale else None
+
+        gradients, sums, shares = self._in_parts(batch, weights, scale)
+        tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
+        gradients, sums, shares, tokens = self._all_reduce((gradients, sums, shares, tokens))
+        gradients, norm = optimization.clip(gradients)
+        finite = tf.math.is_finite(norm)
+        if self.loss_scale is None:
+            # Unscaled, a loss that is not finite is no overflow; it ends the run unapplied.
+            finite &= tf.reduce_all(tf.math.is_finite(sums))
+        rate = self._schedule.rate(self._step)
+
+        def apply() -> bool:
+            self.optimizer.apply(gradients, rate)
+            return True
+
+        tf.cond(finite, apply, lambda: False)
+        self._step.assign_add(tf.cast(finite, tf.int64))
+        if self.loss_scale:
+            self.loss_scale.update(finite)
+        return StepSums(sums, shares, tokens, 1 - tf.cast(finite, tf.int32), norm)
+
+    def _all_reduce(self, values: Any) -> Any:
+        """Sums over the replicas."""
+        replica = tf.distribute.get_replica_context()
+        if replica.num_replicas_in_sync == 1:
+            return values
+        return replica.all_reduce(tf.distribute.ReduceOp.SUM, values)
+
+    def _seed(self) -> tf.Tensor:
+        """int32 [2]: dropout seed of this step on this replica."""
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        seed = tf.constant([self._random_seed & 0x7FFFFFFF, 0])
+        seed = tf.random.fold_in(seed, tf.cast(self._step, tf.int32))
+        return tf.random.fold_in(seed, replica)
+
+    def _in_parts(
+        self, batch: protocols.Batch, weights: dict[str, tf.Tensor], scale: tf.Tensor | None
+    ) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor]:
+        """Gradients and metrics of a replica's batch, computed part by part."""
+        parts = self._parts
+        seed = self._seed()
+        if parts == 1:
+            return self._compute(batch, weights, tf.random.fold_in(seed, 0), scale)
+        rows, rest = divmod(next(iter(batch.values())).shape[0], parts)
+        if rest:
+            raise ValueError(f"{parts} parts do not divide a batch of {rows * parts + rest} rows")
+
+        def part(index: tf.Tensor, so_far: Any) -> tuple[tf.Tensor, Any]:
+            cut = {name: x[index * rows : (index + 1) * rows] for name, x in batch.items()}
+            if cut["input_mask"].shape[1] is None:  # rows come the longest first
+                cut = batching.trim(cut)
+            new = self._compute(cut, weights, tf.random.fold_in(seed, index), scale)
+            return index + 1, tf.nest.map_structure(tf.add, so_far, new)
+
+        metrics = tf.zeros([len(self._task.metrics)])
+        zeros = ([tf.zeros(v.shape) for v in self._trained.values()], metrics, metrics)
+        _, total = tf.while_loop(
+            lambda index, _: index < parts, part, (tf.constant(0), zeros), parallel_iterations=1
+        )
+        return total
+
+    def _loss_and_gradients(
+        self,
+        batch: protocols.Batch,
+        weights: dict[str, tf.Tensor],
+        seed: tf.Tensor,
+        scale: tf.Tensor | None,
+    ) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor]:
+        """Pure: gradients of this part's share of the loss, metric sums and weights."""
+        variables = list(self._trained.values())
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(variables)
+            pairs = self._task.sums(batch, training=True, seed=seed)
+            loss = tf.add_n(
+                [tf.math.divide_no_nan(pairs[name][0], weights[name]) for name in weights]
+            )
+            target = loss if scale is None else loss * scale
+        gradients = tape.gradient(target, variables)
+        missing = [n for n, g in zip(self._trained, gradients, strict=True) if g is None]
+        if missing:
+            raise RuntimeError(f"the loss does not depend on {', '.join(missing)}")
+        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        if scale is not None:
+            gradients = [gradient / scale for gradient in gradients]
+        sums, shares = zip(*(pairs[name] for name in self._task.metrics), strict=True)
+        return gradients, tf.stack(sums), tf.stack(shares)
+
+
+def make_evaluation(
+    task: protocols.Task, strategy: tf.distribute.Strategy, xla: bool
+) -> Callable[[Iterator], tf.Tensor]:
+    """The function from a distributed iterator to sums and weights of its next batch.
+
+    Returns:
+      A function that returns float32 [2, metrics] and raises tf.errors.OutOfRangeError at the end.
+    """
+
+    def sums(batch: protocols.Batch) -> tf.Tensor:
+        pairs = task.sums(batch, training=False)
+        return tf.stack([tf.stack([pairs[name][i] for name in task.metrics]) for i in (0, 1)])
+
+    compute = tf.function(sums, jit_compile=True, autograph=False) if xla else sums
+
+    # strategy.run must not see the compiled function itself: it would compile all replicas as one.
+    def on_replica(batch: protocols.Batch) -> tf.Tensor:
+        return compute(batch)
+
+    @tf.function(autograph=False)
+    def evaluate(iterator: Iterator) -> tf.Tensor:
+        return strategy.reduce("SUM", strategy.run(on_replica, args=(next(iterator),)), axis=None)
+
+    return evaluate
+
+
+def make_prediction(
+    outputs: Callable[[protocols.Batch], dict[str, tf.Tensor]],
+    strategy: tf.distribute.Strategy,
+    xla: bool,
+) -> Callable[[Iterator], dict[str, tuple[tf.Tensor, ...]]]:
+    """The function from a distributed iterator to the outputs for its next batch.
+
+    Args:
+      outputs: from a batch to [B, ...] tensors by name.
+      strategy: its scope holds the variables.
+      xla: compile ``outputs``.
+
+    Returns:
+      A function that returns the tensors of each local replica, and raises
+      tf.errors.OutOfRangeError at the end.
+    """
+    compute = tf.function(outputs, jit_compile=True, autograph=False) if xla else outputs
+
+    def on_replica(batch: protocols.Batch) -> dict[str, tf.Tensor]:
+        return compute(batch)
+
+    @tf.function(autograph=False)
+    def predict(iterator: Iterator) -> dict[str, tuple[tf.Tensor, ...]]:
+        found = strategy.run(on_replica, args=(next(iterator),))
+        return {name: strategy.experimental_local_results(x) for name, x in found.items()}
+
+    return predict
