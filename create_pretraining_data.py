@@ -64,13 +64,13 @@ def work(data: pretraining_options.PretrainingDataOptions, text: options.Tokeniz
 
 def _recipe(
     tokenizer: tokenization.FullTokenizer, data: pretraining_options.PretrainingDataOptions
-) -> instances.Recipe:
+) -> instances.InstanceConfig:
     vocab = tokenizer.vocab
     others = data.keep_token_share + data.random_token_share
     words = ""
     if data.do_whole_word_mask:
         words = "spaces" if data.whole_word_from_spaces else "pieces"
-    return instances.Recipe(
+    return instances.InstanceConfig(
         max_seq_length=data.max_seq_length,
         max_predictions_per_seq=data.max_predictions_per_seq,
         short_seq_prob=data.short_seq_prob,
@@ -78,7 +78,7 @@ def _recipe(
         words=words,
         cls_id=vocab["[CLS]"],
         sep_id=vocab["[SEP]"],
-        masking=masking.Rule(
+        masking=masking.MaskingConfig(
             share=data.masked_lm_prob,
             limit=data.max_predictions_per_seq,
             mask_share=data.mask_token_share,

@@ -173,7 +173,7 @@ class TransformerLayer(tf.Module):
 
     DROPOUTS = 3
 
-    def __init__(self, config: BertConfig, weights: layers.Weights, name: str):
+    def __init__(self, config: BertConfig, weights: layers.Initializer, name: str):
         super().__init__(name=name)
         self._config = config
         hidden = config.hidden_size
@@ -257,7 +257,7 @@ class TransformerLayer(tf.Module):
 class Embeddings(tf.Module):
     """Word + token type + position, then norm and dropout."""
 
-    def __init__(self, config: BertConfig, weights: layers.Weights):
+    def __init__(self, config: BertConfig, weights: layers.Initializer):
         super().__init__(name="embeddings")
         self._config = config
         hidden = config.hidden_size
@@ -326,7 +326,7 @@ class BertModel(tf.Module):
         self.config = config
         self.compute_dtype = compute_dtype
         self.static_shapes = static_shapes
-        weights = layers.Weights(config.initializer_range, seed)
+        weights = layers.Initializer(config.initializer_range, seed)
         with self.name_scope:
             self.embeddings = Embeddings(config, weights)
             with tf.name_scope("encoder"):
@@ -362,9 +362,9 @@ class BertModel(tf.Module):
             len(self.layers), input_ids, input_mask, token_type_ids, training, seed
         )
         padded = [tf.cast(layout.pad(state), tf.float32) for state in states]
-        return BertOutput(padded[0], padded[1:], padded[-1], self.pool(padded[-1][:, 0]))
+        return BertOutput(padded[0], padded[1:], padded[-1], self.apply_pooler(padded[-1][:, 0]))
 
-    def states_at(
+    def encode_positions(
         self,
         positions: tf.Tensor,  # int32 [B, Q]
         input_ids: tf.Tensor,  # int32 [B, F]
@@ -386,7 +386,7 @@ class BertModel(tf.Module):
         shape = [*padding.dimensions(positions), self.config.hidden_size]
         return tf.cast(tf.reshape(wanted, shape), tf.float32)
 
-    def pooled(
+    def encode_pooled(
         self,
         input_ids: tf.Tensor,  # int32 [B, F]
         input_mask: tf.Tensor | None = None,  # int32 [B, F]; default all 1
@@ -408,12 +408,12 @@ class BertModel(tf.Module):
             positions = tf.reduce_max(columns, -1, keepdims=True)
         elif self.config.attention == "left_to_right":
             positions += length - 1
-        states = self.states_at(
+        states = self.encode_positions(
             positions, input_ids, input_mask, token_type_ids, training=training, seed=seed
         )
-        return self.pool(states[:, 0])
+        return self.apply_pooler(states[:, 0])
 
-    def pool(self, states: tf.Tensor) -> tf.Tensor:  # [B, H] -> float32 [B, H]
+    def apply_pooler(self, states: tf.Tensor) -> tf.Tensor:  # [B, H] -> float32 [B, H]
         """``pooled_output`` of the last layer's states of the first token (paper section 3)."""
         return tf.cast(tf.tanh(self.pooler(tf.cast(states, self.compute_dtype))), tf.float32)
 
@@ -467,7 +467,7 @@ class BertModel(tf.Module):
 class MaskedLmHead(tf.Module):
     """Vocabulary logits of hidden states; the output matrix is the word table."""
 
-    def __init__(self, config: BertConfig, weights: layers.Weights):
+    def __init__(self, config: BertConfig, weights: layers.Initializer):
         super().__init__(name="predictions")
         hidden = config.hidden_size
         with self.name_scope:
@@ -490,7 +490,7 @@ class MaskedLmHead(tf.Module):
 class NextSentenceHead(tf.Module):
     """Two logits of the pooled state: 0 = B follows A, 1 = B is from elsewhere."""
 
-    def __init__(self, config: BertConfig, weights: layers.Weights):
+    def __init__(self, config: BertConfig, weights: layers.Initializer):
         super().__init__(name="seq_relationship")
         with self.name_scope:
             self.output_weights = weights.normal("output_weights", [2, config.hidden_size])
@@ -510,7 +510,7 @@ class PretrainingModel(tf.Module):
     def __init__(self, config: BertConfig, *, seed: int = 12345, **options: Any):
         super().__init__(name="pretraining")
         self.bert = BertModel(config, seed=seed, **options)
-        weights = layers.Weights(config.initializer_range, seed)
+        weights = layers.Initializer(config.initializer_range, seed)
         with tf.name_scope("cls"):
             self.masked_lm = MaskedLmHead(config, weights)
             self.next_sentence = NextSentenceHead(config, weights)
@@ -579,7 +579,7 @@ class ClassifierModel(tf.Module):
     ):
         super().__init__(name="classifier")
         self.bert = BertModel(config, seed=seed, **options)
-        weights = layers.Weights(config.initializer_range, seed)
+        weights = layers.Initializer(config.initializer_range, seed)
         self.bilstm = lstm.BiLstm(config.hidden_size, weights) if bilstm else None
         # Names of the released fine-tuned models, without a scope.
         self.output_weights = weights.normal("output_weights", [num_labels, config.hidden_size])
@@ -596,7 +596,7 @@ class ClassifierModel(tf.Module):
     ) -> tf.Tensor:  # float32 [B, L]
         inputs = (input_ids, input_mask, segment_ids)
         if self.bilstm is None:
-            pooled = self.bert.pooled(*inputs, training=training, seed=seed)
+            pooled = self.bert.encode_pooled(*inputs, training=training, seed=seed)
         else:
             output = self.bert(*inputs, training=training, seed=seed)
             _, pooled = self.bilstm(output.sequence_output, input_mask)
@@ -631,7 +631,7 @@ class SpanModel(tf.Module):
     ):
         super().__init__(name="span")
         self.bert = BertModel(config, seed=seed, **options)
-        weights = layers.Weights(config.initializer_range, seed)
+        weights = layers.Initializer(config.initializer_range, seed)
         self.bilstm = lstm.BiLstm(config.hidden_size, weights) if bilstm else None
         with tf.name_scope("cls"), tf.name_scope("squad"):
             self.output_weights = weights.normal("output_weights", [2, config.hidden_size])

@@ -72,14 +72,14 @@ def classify(
     from training import devices, evaluation, fine_tuning, loop, run_files
 
     evaluation.check(run, tuning.do_train)
-    fine_tuning.warn_of_unused(tuning, run)
+    fine_tuning.warn_about_unused_flags(tuning, run)
     if task.do_export:
         from serving import export
 
         export.check_place(os.path.join(run.output_dir, "export"))
     device = options.resolve_device(device)
     evaluated = "" if tuning.do_train else run.named_checkpoint
-    source = restore.source(model.init_checkpoint, run.output_dir, evaluated)
+    source = restore.starting_checkpoint(model.init_checkpoint, run.output_dir, evaluated)
     config = fine_tuning.read_config(model, task.max_seq_length, source)
     data.tokenizer = fine_tuning.create_tokenizer(text, config, model.init_checkpoint, source)
     data.lengths = fine_tuning.static_lengths(device, task.max_seq_length)
@@ -90,7 +90,7 @@ def classify(
         parts = optimizer.gradient_accumulation_steps
         trainer.prepare_training(schedule, tuning.train_batch_size, parts)
     else:
-        trainer.use(evaluation.chosen(run)[-1])
+        trainer.ensure_loaded(evaluation.chosen(run)[-1])
 
     def describe() -> None:
         groups = [task, text, model, tuning, optimizer, run, device]
@@ -104,7 +104,7 @@ def classify(
 
     if tuning.do_train:
         batches = data.batches("train", tuning.train_batch_size, run.random_seed)
-        best = loop.Best(data.metrics[0], higher=True)
+        best = loop.BestMetric(data.metrics[0], higher=True)
 
         def evaluate() -> dict[str, float]:
             return _plain(_results(trainer, data, "eval_results", task.eval_batch_size))
@@ -132,7 +132,7 @@ def _use(
     if task.do_eval:
         evaluation.evaluate_each(trainer, run, results)
     if task.do_predict or task.do_export:
-        trainer.use(evaluation.chosen(run)[-1])
+        trainer.ensure_loaded(evaluation.chosen(run)[-1])
     for name in data.tests:
         _predict(trainer, data, name, task.predict_batch_size, run.output_dir)
     if task.do_export and trainer.is_chief:
@@ -278,7 +278,7 @@ def _logits(trainer: loop.Trainer, batches: Batches) -> np.ndarray:
 
     task = cast("classifier_task.Classification", trainer.task)
     parts = trainer.predict(batches, task.outputs)
-    logits = batching.in_order(parts, batches.num_examples)["logits"]
+    logits = batching.restore_order(parts, batches.num_examples)["logits"]
     wrong = int(np.sum(~np.isfinite(logits).all(-1)))
     if wrong:
         raise errors.UserError(

@@ -78,7 +78,7 @@ def pretrain(
         parts = optimizer.gradient_accumulation_steps
         trainer.prepare_training(schedule, data.train_batch_size, parts)
     else:
-        trainer.use(evaluation.chosen(run)[0])
+        trainer.ensure_loaded(evaluation.chosen(run)[0])
     index = os.path.join(run.output_dir, "input_windows.json")
     train_batches = files.training(run.random_seed, index) if data.do_train else None
     eval_batches = files.evaluation() if data.do_eval or run.eval_steps else None
@@ -148,7 +148,7 @@ def _check_checkpoints(
 
     evaluation.check(run, data.do_train)
     evaluated = "" if data.do_train else run.named_checkpoint
-    source = restore.source(model.init_checkpoint, run.output_dir, evaluated)
+    source = restore.starting_checkpoint(model.init_checkpoint, run.output_dir, evaluated)
     compatibility.check_config(config, source, model.bert_config_file)
 
 
@@ -250,7 +250,7 @@ def _report_baseline(
 
     if trainer.is_chief:
         alone = batches.dataset(tf.distribute.InputContext())
-        found = run_files.one_line(objectives.frequency_baseline(alone, vocab_size))
+        found = run_files.format_results(objectives.frequency_baseline(alone, vocab_size))
         _log.info("for comparison, guessing by frequency: %s", found)
 
 

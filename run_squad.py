@@ -58,7 +58,7 @@ def squad(
     from training import devices, evaluation, fine_tuning, loop, run_files
 
     evaluation.check(run, tuning.do_train)
-    fine_tuning.warn_of_unused(tuning, run)
+    fine_tuning.warn_about_unused_flags(tuning, run)
     if task.do_export:
         from serving import export
 
@@ -66,7 +66,7 @@ def squad(
     device = options.resolve_device(device)
     first = dataclasses.replace(model, init_checkpoint=members[0] if members else "")
     evaluated = "" if tuning.do_train else run.named_checkpoint
-    source = restore.source(first.init_checkpoint, run.output_dir, evaluated)
+    source = restore.starting_checkpoint(first.init_checkpoint, run.output_dir, evaluated)
     config = fine_tuning.read_config(first, task.max_seq_length, source)
     data.tokenizer = fine_tuning.create_tokenizer(text, config, first.init_checkpoint, source)
     _check_texts_and_configs(members[1:], text, config, model.bert_config_file)
@@ -80,9 +80,9 @@ def squad(
         parts = optimizer.gradient_accumulation_steps
         trainer.prepare_training(schedule, tuning.train_batch_size, parts)
     elif len(members) > 1:
-        trainer.use(members[0], "--init_checkpoint")
+        trainer.ensure_loaded(members[0], "--init_checkpoint")
     else:
-        trainer.use(evaluation.chosen(run)[-1])
+        trainer.ensure_loaded(evaluation.chosen(run)[-1])
     answers = predictor.Answering(trainer, data, task, run, members)
     describe = functools.partial(
         run_files.write_run_description,
@@ -97,14 +97,14 @@ def squad(
     if tuning.do_train:
         batches = data.batches("train", tuning.train_batch_size, run.random_seed)
         part = "dev" if task.dev_file else "predict"
-        best = loop.Best("f1", higher=True)
+        best = loop.BestMetric("f1", higher=True)
         if not trainer.train(batches, lambda: answers.scores(part), best, describe):
             return
         if run.save_weights_only and trainer.is_chief:
             _log.info("weights without optimizer state: %s", trainer.save_weights())
     answers.finish()
     if task.do_export:
-        trainer.use(evaluation.chosen(run)[-1])
+        trainer.ensure_loaded(evaluation.chosen(run)[-1])
         if trainer.is_chief:
             _export(trainer, text.vocab_file, run.output_dir)
 
@@ -306,7 +306,7 @@ def _check_texts_and_configs(
         tokenization.validate_case_matches_checkpoint(text.do_lower_case, member)
         path = restore.resolve(member).path
         compatibility.check_config(config, path, bert_config_file)
-        compatibility.warn_of_text(text, path)
+        compatibility.warn_if_text_rules_differ(text, path)
 
 
 def _check_attention(members: Sequence[str], bert_config_file: str) -> None:

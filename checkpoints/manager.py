@@ -197,7 +197,7 @@ def latest(directory: str) -> str | None:
     return newest
 
 
-def refuse_unlisted(directory: str) -> None:
+def require_listing(directory: str) -> None:
     """Raises where checkpoints stand but their listing is gone: they would be overwritten.
 
     Step 0 alone is what a run leaves that was killed in its first save.

@@ -112,7 +112,7 @@ def warn_about_encoder(missing: Iterable[str], ignored: Iterable[str], source: s
         )
 
 
-def why_untrained(model: Shapes, trained: Iterable[str], file: Shapes) -> str:
+def untrained_reason(model: Shapes, trained: Iterable[str], file: Shapes) -> str:
     """Says why results with a checkpoint would not be those of a trained model; empty if they are.
 
     Args:
@@ -138,7 +138,7 @@ def why_untrained(model: Shapes, trained: Iterable[str], file: Shapes) -> str:
     return ""
 
 
-def another_model(model: Shapes, file: Shapes) -> str:
+def foreign_model_reason(model: Shapes, file: Shapes) -> str:
     """Says why a checkpoint cannot be this model's own; empty when it can.
 
     Every weight must be there in its shape, and no further ``bert/`` weight; other heads may be.

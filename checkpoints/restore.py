@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 # --------------------------------------------------------------------------------------------------
 
 
-def resolve(path: str, flag: str = "--init_checkpoint") -> tf_checkpoint.Weights:
+def resolve(path: str, flag: str = "--init_checkpoint") -> tf_checkpoint.NamedArrays:
     """Opens whatever names a checkpoint.
 
     Args:
@@ -72,7 +72,7 @@ def resolve(path: str, flag: str = "--init_checkpoint") -> tf_checkpoint.Weights
         raise errors.UserError(f"{flag}={path}: {error}") from None
 
 
-def source(init_checkpoint: str, output_dir: str, eval_checkpoint: str = "") -> str:
+def starting_checkpoint(init_checkpoint: str, output_dir: str, eval_checkpoint: str = "") -> str:
     """The checkpoint that a run begins with or uses; "" where there is none.
 
     Args:
@@ -91,7 +91,7 @@ def source(init_checkpoint: str, output_dir: str, eval_checkpoint: str = "") -> 
     return resolve(init_checkpoint).path
 
 
-def _resolve_directory(directory: str) -> tf_checkpoint.Weights:
+def _resolve_directory(directory: str) -> tf_checkpoint.NamedArrays:
     import tensorflow as tf
 
     newest = manager.latest(directory)
@@ -153,7 +153,7 @@ class Report:
 
 def restore(
     variables: Mapping[str, tf.Variable],
-    checkpoint: tf_checkpoint.Weights,
+    checkpoint: tf_checkpoint.NamedArrays,
     *,
     what: str = "--init_checkpoint",
     each_variable: bool = True,
@@ -228,7 +228,7 @@ def restore_all(variables: Mapping[str, tf.Variable], prefix: str) -> None:
         asked for, or is damaged (names the newest intact one).
     """
     checkpoint = _open_own(prefix)
-    why = matching.another_model(_shapes(variables), checkpoint.shapes)
+    why = matching.foreign_model_reason(_shapes(variables), checkpoint.shapes)
     if why:
         raise errors.UserError(
             f"{prefix} was written by another model: {why}; give the --bert_config_file and flags "
@@ -259,7 +259,7 @@ def _open_own(prefix: str) -> tf_checkpoint.Checkpoint:
 
 def _assign(
     variables: Mapping[str, tf.Variable],
-    checkpoint: tf_checkpoint.Weights,
+    checkpoint: tf_checkpoint.NamedArrays,
     names: Iterable[str],
 ) -> None:
     for name in names:  # one by one, so that a large model is not held twice

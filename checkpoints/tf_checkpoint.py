@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 
-class Weights(Protocol):
+class NamedArrays(Protocol):
     """Named arrays in a file, under the names of this project.
 
     Attributes:

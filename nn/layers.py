@@ -13,7 +13,7 @@ from nn import functions
 # --------------------------------------------------------------------------------------------------
 
 
-class Weights:
+class Initializer:
     """Makes variables: initial values are a pure function of (seed, full name), not of order.
 
     Args:
@@ -40,7 +40,7 @@ class Weights:
 class Dense(tf.Module):
     """y = x kernel + bias; kernel [inputs, outputs]."""
 
-    def __init__(self, inputs: int, outputs: int, weights: Weights, name: str = "dense"):
+    def __init__(self, inputs: int, outputs: int, weights: Initializer, name: str = "dense"):
         super().__init__(name=name)
         with self.name_scope:
             self.kernel = weights.normal("kernel", [inputs, outputs])
@@ -54,7 +54,7 @@ class Dense(tf.Module):
 class LayerNorm(tf.Module):
     """Layer norm in float32, whatever the dtype of its input."""
 
-    def __init__(self, width: int, weights: Weights):
+    def __init__(self, width: int, weights: Initializer):
         super().__init__(name="LayerNorm")
         with self.name_scope:
             self.gamma = weights.constant("gamma", [width], 1.0)

@@ -22,7 +22,7 @@ class BiLstm(tf.Module):
       ValueError: an odd width.
     """
 
-    def __init__(self, width: int, weights: layers.Weights):
+    def __init__(self, width: int, weights: layers.Initializer):
         super().__init__(name="bilstm")
         if width % 2:
             raise ValueError(f"a BiLSTM of odd width {width}; its directions are half as wide")

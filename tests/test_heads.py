@@ -45,7 +45,7 @@ def _value_and_gradients(model, compute):
 def test_pooled_alone_equals_the_pooled_output_and_its_gradients(static):
     model = modeling.BertModel(CONFIG, static_shapes=static)
     whole = _value_and_gradients(model, lambda: model(*_inputs(), training=False).pooled_output)
-    alone = _value_and_gradients(model, lambda: model.pooled(*_inputs(), training=False))
+    alone = _value_and_gradients(model, lambda: model.encode_pooled(*_inputs(), training=False))
     for wanted, found in zip(whole, alone, strict=True):
         np.testing.assert_allclose(found, wanted, atol=2e-6)
 
@@ -62,7 +62,7 @@ def test_states_at_some_positions_equal_the_sequence_output_and_its_gradients(st
 
     whole = _value_and_gradients(model, gathered)
     alone = _value_and_gradients(
-        model, lambda: model.states_at(positions, *_inputs(), training=False)
+        model, lambda: model.encode_positions(positions, *_inputs(), training=False)
     )
     for wanted, found in zip(whole, alone, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=3e-6, atol=1e-5)
@@ -74,9 +74,9 @@ def test_left_to_right_pools_the_last_token(static):
     output = model(*_inputs(), training=False)
     last = np.array([row[n - 1] for row, n in zip(output.sequence_output, LENGTHS, strict=True)])
     wanted = np.tanh(last @ model.pooler.kernel.numpy() + model.pooler.bias.numpy())
-    np.testing.assert_allclose(model.pooled(*_inputs(), training=False), wanted, atol=2e-6)
+    np.testing.assert_allclose(model.encode_pooled(*_inputs(), training=False), wanted, atol=2e-6)
     ids, _, types = _inputs()
-    alone = model.pooled(ids[:1], None, types[:1], training=False)
+    alone = model.encode_pooled(ids[:1], None, types[:1], training=False)
     np.testing.assert_allclose(alone, wanted[:1], atol=2e-6)
 
 
@@ -121,7 +121,7 @@ def _lstm(states, kernel, recurrent, bias):
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_bilstm_equals_numpy_whatever_the_padding(compiled):
-    bilstm = lstm.BiLstm(CONFIG.hidden_size, layers.Weights(0.5, 3))
+    bilstm = lstm.BiLstm(CONFIG.hidden_size, layers.Initializer(0.5, 3))
     rng = np.random.default_rng(2)
     states = rng.normal(size=[3, 9, 16]).astype(np.float32)
     mask = _inputs()[1]

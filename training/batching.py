@@ -20,14 +20,14 @@ from training import ragged
 INDEX = "example_index"
 
 
-class Share(NamedTuple):
+class ReplicaShard(NamedTuple):
     """What an input pipeline gives out of a global batch."""
 
     rows: int  # of a replica's batch; the last replica's may be filled up
     replicas: range  # which ones it feeds
 
 
-def share(batch_size: int, context: tf.distribute.InputContext) -> Share:
+def replica_shard(batch_size: int, context: tf.distribute.InputContext) -> ReplicaShard:
     """Divides global batches between the replicas.
 
     Args:
@@ -37,10 +37,10 @@ def share(batch_size: int, context: tf.distribute.InputContext) -> Share:
     replicas = context.num_replicas_in_sync
     local = replicas // context.num_input_pipelines
     first = context.input_pipeline_id * local
-    return Share(-(-batch_size // replicas), range(first, first + local))
+    return ReplicaShard(-(-batch_size // replicas), range(first, first + local))
 
 
-def ahead(batches: tf.data.Dataset, part: Share) -> tf.data.Dataset:
+def prefetch(batches: tf.data.Dataset, part: ReplicaShard) -> tf.data.Dataset:
     """Prepares two batches for each replica ahead of time.
 
     The tuning of tf.data is turned off: a pipeline under it may take half a minute to come down.
@@ -122,7 +122,7 @@ class FeatureBatches:
           context: of the input pipeline.
           start: examples consumed before.
         """
-        part = share(self.batch_size, context)
+        part = replica_shard(self.batch_size, context)
 
         def slices() -> Iterator[dict[str, np.ndarray]]:
             for rows in self._rows(start):
@@ -133,7 +133,7 @@ class FeatureBatches:
                     yield self._batch(mine, part.rows, length)
 
         found = tf.data.Dataset.from_generator(slices, output_signature=self._spec(part.rows))
-        return ahead(found, part)
+        return prefetch(found, part)
 
     def to_user_error(self, error: tf.errors.OpError) -> errors.UserError | None:
         """See ``raised_user_error``."""
@@ -201,7 +201,7 @@ class FeatureBatches:
         }
 
 
-def in_order(
+def restore_order(
     parts: Iterable[tuple[np.ndarray, Mapping[str, np.ndarray]]], count: int
 ) -> dict[str, np.ndarray]:
     """Puts predictions in the order of the examples.

@@ -40,7 +40,7 @@ class Head:
     attention: str
     weights: str = "output_weights"
 
-    def difference(self, checkpoint: tf_checkpoint.Weights) -> str:
+    def difference(self, checkpoint: tf_checkpoint.NamedArrays) -> str:
         """What a checkpoint with a head has in another way, and its cure; empty if nothing."""
         state = manager.read_state(checkpoint.path)
         path, beside = self._labels_beside(checkpoint.path)
@@ -120,7 +120,7 @@ def check(
 
 
 def _demand(
-    head: Head, checkpoint: tf_checkpoint.Weights, else_give: str, resumes: bool = False
+    head: Head, checkpoint: tf_checkpoint.NamedArrays, else_give: str, resumes: bool = False
 ) -> None:
     """Raises where a checkpoint does not have the head; ``else_give``: the other cure."""
     if not any(name.startswith("bert/") for name in checkpoint.shapes):
@@ -176,7 +176,7 @@ def _computes(key: str, value: Any) -> Any:
         return None
 
 
-def warn_of_text(text: options.TokenizerOptions, checkpoint: str) -> None:
+def warn_if_text_rules_differ(text: options.TokenizerOptions, checkpoint: str) -> None:
     """Names flags by which texts become other tokens than those a checkpoint was trained on."""
     for directory in file_names.run_directories([checkpoint]):
         flags = run_files.flags_of(directory)

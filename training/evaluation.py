@@ -73,7 +73,7 @@ def evaluate_each(
       evaluate: returns the results by name of their file, "eval_results" before all.
     """
     for checkpoint in chosen(run):
-        trainer.use(checkpoint)
+        trainer.ensure_loaded(checkpoint)
         for name, results in evaluate().items():
             write(trainer, run, name, results)
 
@@ -91,7 +91,7 @@ def write(
     path = stem(trainer, run, name)
     if trainer.is_chief:
         for key, value in sorted(results.items()):
-            _log.info("  %s = %s", key, run_files.shown(value))
+            _log.info("  %s = %s", key, run_files.format_value(value))
         run_files.write_results(f"{path}.txt", results)
         _log.info("wrote %s.txt", path)
     return path

@@ -92,7 +92,7 @@ def frozen_scopes(layers: int, config: modeling.BertConfig) -> tuple[str, ...]:
     return ("bert/embeddings/", *(f"bert/encoder/layer_{index}/" for index in range(layers)))
 
 
-def warn_of_unused(tuning: options.FineTuningOptions, run: options.RunOptions) -> None:
+def warn_about_unused_flags(tuning: options.FineTuningOptions, run: options.RunOptions) -> None:
     """Names flags that do nothing in this run; scripts pass them to every command alike."""
     if run.save_weights_only and not tuning.do_train:
         _log.warning("--save_weights_only does nothing without --do_train")
@@ -127,7 +127,7 @@ def create_tokenizer(
       errors.UserError: it does not fit.
     """
     tokenization.validate_case_matches_checkpoint(text.do_lower_case, init_checkpoint)
-    compatibility.warn_of_text(text, checkpoint)
+    compatibility.warn_if_text_rules_differ(text, checkpoint)
     tokenizer = tokenization.create_tokenizer(text)
     tokenization.check_vocab(tokenizer, text.vocab_file, vocab_size=config.vocab_size)
     return tokenizer

@@ -33,7 +33,7 @@ from training import batching, devices, events, progress, protocols, run_files, 
 _log = logging.getLogger(__name__)
 
 
-class Best(NamedTuple):
+class BestMetric(NamedTuple):
     """How the best checkpoint is told: by which result, and whether a higher one is better."""
 
     result: str = "loss"
@@ -142,7 +142,7 @@ class Trainer:
             half=self._half,
             xla=self._xla,
         )
-        manager.refuse_unlisted(self._run.output_dir)
+        manager.require_listing(self._run.output_dir)
         newest = manager.latest(self._run.output_dir)
         if newest:
             self._resume(newest, batch_size)
@@ -220,7 +220,7 @@ class Trainer:
         self._step.assign(int(step) if newest else 0)
         self._at_hand = checkpoint
 
-    def check_trained(self, source: tf_checkpoint.Weights, flag: str) -> None:
+    def check_trained(self, source: tf_checkpoint.NamedArrays, flag: str) -> None:
         """Finds out whether a checkpoint is of this model, with a head.
 
         Args:
@@ -234,11 +234,11 @@ class Trainer:
         names = [*source.shapes, *source.ignored]
         matching.require_encoder(self.variables, names, where)
         shapes = {name: tuple(variable.shape) for name, variable in self.variables.items()}
-        why = matching.why_untrained(shapes, self._trained, source.shapes)
+        why = matching.untrained_reason(shapes, self._trained, source.shapes)
         if why:
             raise errors.UserError(f"{where}: {why}")
 
-    def use(self, checkpoint: str = "", flag: str = "--eval_checkpoint") -> None:
+    def ensure_loaded(self, checkpoint: str = "", flag: str = "--eval_checkpoint") -> None:
         """``restore_for_evaluation``, unless these weights are at hand."""
         if checkpoint != self._at_hand:
             self.restore_for_evaluation(checkpoint, flag)
@@ -277,7 +277,7 @@ class Trainer:
         self,
         batches: protocols.Batches,
         evaluate: Callable[[], Mapping[str, float]] | None = None,
-        best: Best = Best(),  # noqa: B008 - immutable
+        best: BestMetric = BestMetric(),  # noqa: B008 - immutable
         begin: Callable[[], None] | None = None,
     ) -> bool:
         """Trains up to the last step of the schedule; ``prepare_training`` comes first.
@@ -344,7 +344,7 @@ class Trainer:
         self,
         batches: protocols.Batches,
         evaluate: Callable[[], Mapping[str, float]] | None,
-        best: Best,
+        best: BestMetric,
     ) -> None:
         """Steps until the last one, or until a signal."""
         assert self._schedule is not None
@@ -425,8 +425,8 @@ class Trainer:
             self._save_step()
         return evaluates and progress.is_time(step - 1, step, self._run.eval_steps, last)
 
-    def _keep_best(self, results: Mapping[str, float], best: Best) -> None:
-        _log.info("step %d: %s", self.step, run_files.one_line(results))
+    def _keep_best(self, results: Mapping[str, float], best: BestMetric) -> None:
+        _log.info("step %d: %s", self.step, run_files.format_results(results))
         if not self.is_chief:
             return
         directory = os.path.join(self._run.output_dir, "best")
@@ -482,8 +482,8 @@ class Trainer:
           outputs: from a batch to [B, ...] tensors by name; runs on the devices.
 
         Yields:
-          int32 [b], indices of examples; and [b, ...] arrays by name. ``batching.in_order`` joins
-          them.
+          int32 [b], indices of examples; and [b, ...] arrays by name, for
+          ``batching.restore_order``.
         """
 
         def indexed(batch: protocols.Batch) -> dict[str, tf.Tensor]:

@@ -26,12 +26,12 @@ _OF_TRAINING = {
 }  # fmt: skip
 
 
-def one_line(results: Mapping[str, float]) -> str:
+def format_results(results: Mapping[str, float]) -> str:
     """``loss = 2.31, masked_lm_accuracy = 0.53``, for a log line."""
-    return ", ".join(f"{name} = {shown(value)}" for name, value in sorted(results.items()))
+    return ", ".join(f"{name} = {format_value(value)}" for name, value in sorted(results.items()))
 
 
-def shown(value: float) -> str:
+def format_value(value: float) -> str:
     """A result as text: whole numbers as they are, others with the digits of a float32."""
     if isinstance(value, int):
         return str(value)
@@ -41,7 +41,7 @@ def shown(value: float) -> str:
 
 def write_results(path: str, results: Mapping[str, float]) -> None:
     """Writes eval_results.txt: one ``key = value`` line each, keys sorted."""
-    text = "".join(f"{name} = {shown(value)}\n" for name, value in sorted(results.items()))
+    text = "".join(f"{name} = {format_value(value)}\n" for name, value in sorted(results.items()))
     atomic_files.write_text(path, text)
 
 

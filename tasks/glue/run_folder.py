@@ -36,7 +36,7 @@ def damaged(path: str, why: str) -> errors.UserError:
     )
 
 
-def last_words(log: str) -> str:
+def last_log_line(log: str) -> str:
     """What a process said last, without the time, or the name of the program before an error."""
     with open(log, "rb") as file:
         file.seek(max(0, os.path.getsize(log) - 4096))

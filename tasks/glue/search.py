@@ -147,13 +147,13 @@ class Search:
 
     def _refuse(self, about: glue_runs.Run | glue_runs.Prediction) -> None:
         """Stops all: the flags are wrong, and the other runs have the same ones."""
-        self.refusal = f"{run_folder.last_words(about.log)} (see {about.log})"
+        self.refusal = f"{run_folder.last_log_line(about.log)} (see {about.log})"
         if not self._stop.requests:
             self._stop.request()
 
     def _failed(self, about: glue_runs.Run | glue_runs.Prediction, status: int) -> str:
         """Keeps a failure for the report, and returns what there is to say now."""
-        how, said = summary.exit_text(status), run_folder.last_words(about.log)
+        how, said = summary.exit_text(status), run_folder.last_log_line(about.log)
         reason = said if status > 0 else how
         self._failures.setdefault(reason, []).append(f"{about.task} {about.name} ({about.log})")
         return f"failed, {how}: {said} (see {about.log})"

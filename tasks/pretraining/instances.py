@@ -72,7 +72,7 @@ class Instance(typing.NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Recipe:
+class InstanceConfig:
     """How examples are made; the fields are the flags of the same names and what follows from them.
 
     Attributes:
@@ -90,7 +90,7 @@ class Recipe:
     short_seq_prob: float
     single_segment: bool
     words: str
-    masking: masking.Rule
+    masking: masking.MaskingConfig
     cls_id: int
     sep_id: int
 
@@ -157,7 +157,7 @@ def read_documents(
 
 
 def one_pass(
-    documents: Sequence[Document], recipe: Recipe, generator: random.Random
+    documents: Sequence[Document], recipe: InstanceConfig, generator: random.Random
 ) -> Iterator[Instance | None]:
     """Walks once through all documents.
 
@@ -181,7 +181,7 @@ def _pairs(
     documents: Sequence[Document],
     index: int,
     target: int,
-    recipe: Recipe,
+    recipe: InstanceConfig,
     generator: random.Random,
 ) -> Iterator[Instance | None]:
     """Examples of two segments from one document: ``target`` is the length to gather in each."""
@@ -261,7 +261,7 @@ def _pair(
     left: tuple[Document, int, int],
     right: tuple[Document, int, int],
     random_next: bool,
-    recipe: Recipe,
+    recipe: InstanceConfig,
     generator: random.Random,
 ) -> Instance | None:
     """Cuts two segments, each a document and two places in its tokens, to the room; masks them."""
@@ -289,7 +289,7 @@ def _singles(
     documents: Sequence[Document],
     index: int,
     target: int,
-    recipe: Recipe,
+    recipe: InstanceConfig,
     generator: random.Random,
 ) -> Iterator[Instance | None]:
     """Examples of one segment: sentences up to ``target`` tokens, cut at random ends to fit."""
@@ -314,7 +314,7 @@ def _masked(
     joins: bytes,
     boundary: int,
     is_random_next: int,
-    recipe: Recipe,
+    recipe: InstanceConfig,
     generator: random.Random,
 ) -> Instance | None:
     shown, positions, labels = masking.mask(tokens, joins, recipe.masking, generator)

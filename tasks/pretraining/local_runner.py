@@ -55,7 +55,7 @@ class _Builder:
         self._job = job
         self._board = board
 
-    def __call__(self, shard: corpus.Shard) -> shards.Built:
+    def __call__(self, shard: corpus.Shard) -> shards.ShardRecords:
         try:
             return shards.build_shard(self._job, shard, self._board.tell)
         except OSError as error:
@@ -85,7 +85,7 @@ class Pool:
         self._begin = self._reported = time.monotonic()
         self._temporary = tempfile.TemporaryDirectory(prefix="pretraining_data_")
         self._board = _Board()
-        self._workers: worker_pool.Pool[corpus.Shard, shards.Built] = worker_pool.Pool(
+        self._workers: worker_pool.Pool[corpus.Shard, shards.ShardRecords] = worker_pool.Pool(
             count,
             _Builder(dataclasses.replace(job, folder=self._temporary.name), self._board),
             f"a smaller --num_workers (now {count}) or a smaller --shard_size_mb",
@@ -100,7 +100,7 @@ class Pool:
         self._workers.__exit__(kind, *rest)
         self._temporary.cleanup()
 
-    def build(self, shards: Iterator[corpus.Shard]) -> Iterator[shards.Built] | None:
+    def build(self, shards: Iterator[corpus.Shard]) -> Iterator[shards.ShardRecords] | None:
         """Hands shards to the workers, a few at a time, and takes the results in the same order.
 
         Args:

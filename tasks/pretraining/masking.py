@@ -16,7 +16,7 @@ from collections.abc import MutableSequence, Sequence
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Rule:
+class MaskingConfig:
     """How examples are masked.
 
     Attributes:
@@ -46,7 +46,7 @@ class Rule:
 
 
 def mask(
-    tokens: Sequence[int], joins: Sequence[int], rule: Rule, generator: random.Random
+    tokens: Sequence[int], joins: Sequence[int], rule: MaskingConfig, generator: random.Random
 ) -> tuple[list[int], list[int], list[int]]:
     """Masks some tokens of an example.
 
@@ -63,7 +63,7 @@ def mask(
       or every word has more pieces than may be masked.
     """
     candidates = [at for at, token in enumerate(tokens) if token not in rule.never]
-    most = quota(len(tokens), rule)
+    most = num_to_mask(len(tokens), rule)
     if rule.whole_words:
         words = group_words(candidates, joins)
         shuffle(words, generator)
@@ -77,7 +77,7 @@ def mask(
     return shown, positions, [tokens[at] for at in positions]
 
 
-def quota(length: int, rule: Rule) -> int:
+def num_to_mask(length: int, rule: MaskingConfig) -> int:
     """Most tokens to mask in an example of ``length`` tokens: at least 1, halves round to even."""
     return min(rule.limit, max(1, round(length * rule.share)))
 
@@ -119,7 +119,10 @@ def choose_words(words: Sequence[Sequence[int]], most: int) -> list[Sequence[int
 
 
 def replace(
-    tokens: list[int], chosen: Sequence[Sequence[int]], rule: Rule, generator: random.Random
+    tokens: list[int],
+    chosen: Sequence[Sequence[int]],
+    rule: MaskingConfig,
+    generator: random.Random,
 ) -> None:
     """Replaces the chosen tokens in place: by ``[MASK]``, by themselves, or by random ones.
 

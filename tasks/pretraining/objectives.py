@@ -93,7 +93,7 @@ class MaskedLm(_Objective):
         bert = self.model.bert
         positions = batch["masked_lm_positions"]
         first = tf.zeros_like(positions[:, :1])
-        states = bert.states_at(
+        states = bert.encode_positions(
             tf.concat([first, positions], 1),
             batch["input_ids"],
             batch["input_mask"],
@@ -107,7 +107,7 @@ class MaskedLm(_Objective):
             tf.reshape(batch["masked_lm_weights"], [-1]),
         )
         if self.next_sentence:
-            logits = self.model.next_sentence(bert.pool(states[:, 0]))  # [B, 2]
+            logits = self.model.next_sentence(bert.apply_pooler(states[:, 0]))  # [B, 2]
             labels = tf.reshape(batch["next_sentence_labels"], [-1])
             pairs |= _pairs("next_sentence", logits, labels, batch["example_weights"])
         return pairs

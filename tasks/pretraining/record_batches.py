@@ -252,7 +252,7 @@ class RecordBatches:
           dict of tensors [B / replicas, ...]: the features, and example_weights float32, 0 for rows
           that fill up the last batch.
         """
-        share = batching.share(self.batch_size, context)
+        share = batching.replica_shard(self.batch_size, context)
 
         def slices() -> Iterator[np.ndarray]:
             for batch in self._batches(start):
@@ -270,7 +270,7 @@ class RecordBatches:
             return self._parse(rows, share.rows)
 
         parsed = raw.map(parse, num_parallel_calls=2, deterministic=True)
-        return batching.ahead(parsed, share)
+        return batching.prefetch(parsed, share)
 
     def to_user_error(self, error: tf.errors.OpError) -> errors.UserError | None:
         """What is wrong with the records, if that is what an error is about."""

@@ -37,7 +37,7 @@ class Job:
 
     encode: Callable[[str], list[int]]
     continues: bytes
-    recipe: instances.Recipe
+    recipe: instances.InstanceConfig
     unknown_id: int
     dupe_factor: int
     random_seed: int
@@ -61,7 +61,7 @@ class Counts:
         return Counts(**{name: mine[name] + others[name] for name in mine})
 
 
-class Built(typing.NamedTuple):
+class ShardRecords(typing.NamedTuple):
     """The records of a shard.
 
     Attributes:
@@ -89,7 +89,7 @@ class Built(typing.NamedTuple):
 
 def build_shard(
     job: Job, shard: corpus.Shard, report: Callable[[int, int], None] | None = None
-) -> Built:
+) -> ShardRecords:
     """Makes the records of a shard: the whole of what the original release did with a corpus.
 
     Args:
@@ -122,7 +122,7 @@ def build_shard(
     order = array.array("L", range(len(ends)))
     masking.shuffle(order, generator)
     counts.instances = len(ends)
-    return Built(path, ends, order, counts)
+    return ShardRecords(path, ends, order, counts)
 
 
 def _count(documents: Sequence[instances.Document], unknown_id: int) -> Counts:

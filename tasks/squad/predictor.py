@@ -89,7 +89,7 @@ class Answering:
             chosen = evaluation.chosen(self._run)[slice(None) if task.do_eval else slice(-1, None)]
         for checkpoint in chosen:
             if checkpoint is not None:
-                self._trainer.use(checkpoint)
+                self._trainer.ensure_loaded(checkpoint)
             answers = self._answers("predict" if answers_wanted else "dev")
             self._keep_threshold()
             if task.do_eval:
@@ -115,7 +115,7 @@ class Answering:
             return self._predicted(part)
         found = []
         for member in self._members:
-            self._trainer.use(member, "--init_checkpoint")
+            self._trainer.ensure_loaded(member, "--init_checkpoint")
             found.append(self._predicted(part))
         return squad_logits.average(found)
 

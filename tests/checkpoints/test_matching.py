@@ -10,11 +10,11 @@ def test_training_state_is_told_by_name():
 
 def test_own_checkpoint_may_have_other_heads_but_no_other_encoder():
     model = {"bert/a": (2,), "bert/a/adam_m": (2,)}
-    assert matching.another_model(model, {**model, "cls/x": (1,)}) == ""
-    assert matching.another_model(model, {"bert/a": (2,), "global_step": ()}) == ""
-    assert matching.another_model(model, {"bert/a": (2,), "bert/b/adam_v": (9,)}) == ""
-    assert "also has bert/b" in matching.another_model(model, {**model, "bert/b": (1,)})
-    assert "lacks bert/a" in matching.another_model(model, {"cls/x": (1,)})
+    assert matching.foreign_model_reason(model, {**model, "cls/x": (1,)}) == ""
+    assert matching.foreign_model_reason(model, {"bert/a": (2,), "global_step": ()}) == ""
+    assert matching.foreign_model_reason(model, {"bert/a": (2,), "bert/b/adam_v": (9,)}) == ""
+    assert "also has bert/b" in matching.foreign_model_reason(model, {**model, "bert/b": (1,)})
+    assert "lacks bert/a" in matching.foreign_model_reason(model, {"cls/x": (1,)})
 
 
 def test_the_number_of_differing_shapes_is_told():
@@ -30,7 +30,7 @@ def test_what_results_of_a_trained_model_need():
     trained = ["bert/encoder/layer_1/w", "head"]  # the first layer is frozen
 
     def why(file):
-        return matching.why_untrained(model, trained, file)
+        return matching.untrained_reason(model, trained, file)
 
     assert why({**model, "global_step": (), "head/adam_m": (2,), "other_head": (3,)}) == ""
     assert why({name: (2,) for name in names[1:]}) == ""  # nothing depends on the pooler

@@ -119,9 +119,9 @@ def test_results_in_order():
         (np.array([k for k in _examples([batch])]), {"x": np.array(_examples([batch])) * 2.0})
         for batch in _take(_batches(4, None))
     ]
-    np.testing.assert_array_equal(batching.in_order(parts, COUNT)["x"], 2.0 * np.arange(COUNT))
+    np.testing.assert_array_equal(batching.restore_order(parts, COUNT)["x"], 2.0 * np.arange(COUNT))
     with pytest.raises(ValueError, match="no result for example"):
-        batching.in_order(parts[1:], COUNT)
+        batching.restore_order(parts[1:], COUNT)
 
 
 def test_no_examples():

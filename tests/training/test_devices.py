@@ -59,7 +59,7 @@ batches = [np.ones([32, length], np.int32) for length in (40, 70, 50, 60)]
 spec = tf.TensorSpec([None, None], tf.int32)
 data = tf.data.Dataset.from_generator(lambda: batches, output_signature=spec).repeat()
 iterator = iter(data.prefetch(2))  # whoever waits for data hands the step to another thread
-step = tf.function(lambda: model.pooled(next(iterator), training=False), autograph=False)
+step = tf.function(lambda: model.encode_pooled(next(iterator), training=False), autograph=False)
 counts = []
 for _ in range(24):
     step().numpy()

@@ -68,9 +68,11 @@ def test_attention_follows_the_checkpoint(tmp_path, place):
     prefix = manager.save(str(tmp_path / "run"), 3, variables, keep=1, state=state)
     init, output = (prefix, "out") if place == "init_checkpoint" else ("", "run")
     flags = options.ModelOptions(bert_config_file=path)
-    found = fine_tuning.read_config(flags, 16, restore.source(init, str(tmp_path / output)))
+    found = fine_tuning.read_config(
+        flags, 16, restore.starting_checkpoint(init, str(tmp_path / output))
+    )
     assert found.attention == "left_to_right"
-    assert restore.source("", str(tmp_path / "no")) == ""
+    assert restore.starting_checkpoint("", str(tmp_path / "no")) == ""
     assert fine_tuning.read_config(flags, 16).attention == "bidirectional"
 
 
@@ -103,21 +105,21 @@ def test_attention_of_a_checkpoint_to_evaluate(tmp_path):
     manager.save(str(tmp_path / "run"), 3, variables, state={})
     flags = options.ModelOptions(bert_config_file=path)
     for name, attention in (("", "bidirectional"), (prefix, "left_to_right")):
-        source = restore.source("", str(tmp_path / "run"), name)
+        source = restore.starting_checkpoint("", str(tmp_path / "run"), name)
         found = fine_tuning.read_config(flags, 16, source)
         assert found.attention == attention
 
 
 def test_flags_that_do_nothing_are_named(tmp_path, caplog):
     run = options.RunOptions(output_dir=str(tmp_path), save_weights_only=True)
-    fine_tuning.warn_of_unused(options.FineTuningOptions(new_head=True), run)
+    fine_tuning.warn_about_unused_flags(options.FineTuningOptions(new_head=True), run)
     assert [record.message.split()[0] for record in caplog.records] == [
         "--save_weights_only", "--new_head"
     ]  # fmt: skip
     caplog.clear()
     trains = options.FineTuningOptions(new_head=True, do_train=True)
-    fine_tuning.warn_of_unused(trains, run)
+    fine_tuning.warn_about_unused_flags(trains, run)
     assert not caplog.records
     manager.save(str(tmp_path), 1, modeling.named_variables(modeling.ClassifierModel(CONFIG, 2)))
-    fine_tuning.warn_of_unused(trains, run)
+    fine_tuning.warn_about_unused_flags(trains, run)
     assert f"--new_head does nothing: training goes on from {tmp_path}" in caplog.text

@@ -19,7 +19,7 @@ def test_results_file(tmp_path):
 def test_what_a_float32_cannot_hold_is_inf_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert run_files.shown(math.exp(700)) == "inf"
+        assert run_files.format_value(math.exp(700)) == "inf"
 
 
 def test_changed_flags_of_a_run_that_goes_on_are_named(tmp_path, caplog):

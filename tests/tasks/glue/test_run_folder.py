@@ -38,7 +38,7 @@ def test_the_step_of_the_newest_checkpoint(tmp_path):
 )
 def test_last_words(tmp_path, text, said):
     (tmp_path / "log.txt").write_text(text)
-    assert run_folder.last_words(str(tmp_path / "log.txt")) == said
+    assert run_folder.last_log_line(str(tmp_path / "log.txt")) == said
 
 
 def test_what_a_killed_process_was_about_to_write_is_removed_and_nothing_else(tmp_path):

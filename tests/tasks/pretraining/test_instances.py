@@ -108,7 +108,7 @@ def built_here(text: str, tmp_path, **flags) -> list[instances.Instance]:
     """The instances of one shard, made without processes; encoding them is left out."""
     number = {token: k for k, token in enumerate(corpora.CHARACTERS)}
     whole_words = flags.get("whole_words", False)
-    recipe = instances.Recipe(
+    recipe = instances.InstanceConfig(
         max_seq_length=flags["max_seq_length"],
         max_predictions_per_seq=flags["predictions"],
         short_seq_prob=flags["short_seq_prob"],
@@ -116,7 +116,7 @@ def built_here(text: str, tmp_path, **flags) -> list[instances.Instance]:
         words="pieces" if whole_words else "",
         cls_id=2,
         sep_id=3,
-        masking=masking.Rule(
+        masking=masking.MaskingConfig(
             share=flags["share"],
             limit=flags["predictions"],
             mask_share=0.8,

@@ -15,7 +15,7 @@ CLS, SEP, MASK = 2, 3, 4
 VOCABULARY = range(1000)
 
 
-def rule(**changes) -> masking.Rule:
+def rule(**changes) -> masking.MaskingConfig:
     values = {
         "share": 0.15,
         "limit": 20,
@@ -25,7 +25,7 @@ def rule(**changes) -> masking.Rule:
         "pool": VOCABULARY,
         "never": frozenset({0, CLS, SEP, MASK}),
     }
-    return masking.Rule(**{**values, **changes})
+    return masking.MaskingConfig(**{**values, **changes})
 
 
 def within(hits: int, trials: int, share: float) -> bool:
@@ -57,7 +57,7 @@ def test_shuffle_is_that_of_the_standard_library(kind):
     ],
 )
 def test_quota(length, share, limit, expected):
-    assert masking.quota(length, rule(share=share, limit=limit)) == expected
+    assert masking.num_to_mask(length, rule(share=share, limit=limit)) == expected
 
 
 def test_two_words_and_three_special_tokens_give_one_prediction():

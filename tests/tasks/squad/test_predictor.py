@@ -43,7 +43,7 @@ class _Trainer:
     step = 3
     at_hand = "newest"
 
-    def use(self, checkpoint, flag):
+    def ensure_loaded(self, checkpoint, flag):
         assert flag == "--init_checkpoint"  # which names the members
         self.at_hand = checkpoint
 
