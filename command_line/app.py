@@ -11,6 +11,7 @@ TensorFlow is not imported here: ``--help`` and flag errors answer at once.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 import os
 import re
@@ -20,23 +21,32 @@ import tempfile
 import threading
 import typing
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from command_line import errors, parser
 
 
 def run(
-    work: Callable[..., None],
+    work: Callable[..., None] | str,
     groups: Sequence[type],
-    doc: str,
+    doc: str | None,
     argv: Sequence[str] | None = None,
+    *,
+    prepare: Callable[..., Any] | None = None,
 ) -> int:
-    """Runs a script: parses flags, calls ``work(*instances)``, turns user errors into one line.
+    """Runs a command: parses flags, does the work, turns user errors into one line.
+
+    The order keeps mistakes cheap: ``--help`` and the flags need neither TensorFlow nor any file,
+    ``prepare`` needs no TensorFlow, and only then is the module of the work imported.
 
     Args:
-      work: the script's work; takes one instance of each group.
-      groups: the flag groups of the script.
-      doc: the script's docstring, shown by ``--help``.
+      work: what to do, called with one instance of each group. A text "package.module:function"
+        names a function whose module needs TensorFlow.
+      groups: the flag groups of the command.
+      doc: the command's docstring, shown by ``--help``.
       argv: the command line with the program's name first; default ``sys.argv``.
+      prepare: called with the instances first; checks flags of several groups against each other,
+        and may read data. What it returns, unless None, is the first argument of ``work``.
 
     Returns:
       The exit status: 0, 1 (data or files), 2 (flags), 130 (interrupted).
@@ -45,7 +55,7 @@ def run(
     program = os.path.basename(argv[0])
     if any(argument in parser.HELP_FLAGS for argument in argv[1:]):
         with contextlib.suppress(BrokenPipeError):  # --help | head
-            print(parser.usage(groups, doc, program))
+            print(parser.usage(groups, doc or "", program))
             sys.stdout.flush()
         return 0
     debug = "--debug" in argv
@@ -53,8 +63,10 @@ def run(
     try:
         with _counted(interrupts):
             instances, debug = parser.parse(argv[1:], groups, program)
-            _prepare()
-            work(*instances)
+            _set_up_logging()
+            prepared = prepare(*instances) if prepare else None
+            first = () if prepared is None else (prepared,)
+            (_import_work(work) if isinstance(work, str) else work)(*first, *instances)
         return 0
     except errors.UserError as error:
         return _fail(program, str(error), error.exit_status, debug)
@@ -133,6 +145,13 @@ class _Formatter(logging.Formatter):
         return f"{self.formatTime(record, '%H:%M:%S')} {mark}{record.getMessage()}"
 
 
+def _import_work(name: str) -> Callable[..., None]:
+    """The function that "package.module:function" names."""
+    import_tensorflow()
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)
+
+
 def import_tensorflow() -> None:
     """Imports TensorFlow without the banner its libraries print; it is shown if that fails."""
     sys.stderr.flush()
@@ -152,7 +171,7 @@ def import_tensorflow() -> None:
             os.close(shown)
 
 
-def _prepare() -> None:
+def _set_up_logging() -> None:
     """Sets logging up and TensorFlow's environment, which must stand before its import."""
     # oneDNN: 1.45 times the float32 matrix products a second on this kind of CPU.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
