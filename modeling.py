@@ -326,6 +326,7 @@ class BertModel(tf.Module):
         self.config = config
         self.compute_dtype = compute_dtype
         self.static_shapes = static_shapes
+        self.seed = seed
         weights = layers.Initializer(config.initializer_range, seed)
         with self.name_scope:
             self.embeddings = Embeddings(config, weights)
@@ -570,7 +571,7 @@ class ClassifierModel(tf.Module):
 
     def __init__(
         self,
-        config: BertConfig,
+        encoder: BertModel | BertConfig,
         num_labels: int,
         *,
         bilstm: bool = False,
@@ -578,7 +579,9 @@ class ClassifierModel(tf.Module):
         **options: Any,
     ):
         super().__init__(name="classifier")
-        self.bert = BertModel(config, seed=seed, **options)
+        if isinstance(encoder, BertConfig):
+            encoder = BertModel(encoder, seed=seed, **options)
+        self.bert, config, seed = encoder, encoder.config, encoder.seed
         weights = layers.Initializer(config.initializer_range, seed)
         self.bilstm = lstm.BiLstm(config.hidden_size, weights) if bilstm else None
         # Names of the released fine-tuned models, without a scope.
@@ -623,14 +626,16 @@ class SpanModel(tf.Module):
 
     def __init__(
         self,
-        config: BertConfig,
+        encoder: BertModel | BertConfig,
         *,
         bilstm: bool = False,
         seed: int = 12345,
         **options: Any,
     ):
         super().__init__(name="span")
-        self.bert = BertModel(config, seed=seed, **options)
+        if isinstance(encoder, BertConfig):
+            encoder = BertModel(encoder, seed=seed, **options)
+        self.bert, config, seed = encoder, encoder.config, encoder.seed
         weights = layers.Initializer(config.initializer_range, seed)
         self.bilstm = lstm.BiLstm(config.hidden_size, weights) if bilstm else None
         with tf.name_scope("cls"), tf.name_scope("squad"):

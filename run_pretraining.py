@@ -26,7 +26,7 @@ from tasks.pretraining import options as pretraining_options
 if TYPE_CHECKING:
     import modeling
     from tasks.pretraining import record_batches
-    from training import loop
+    from training import compatibility, loop
 
 _log = logging.getLogger(__name__)
 
@@ -48,37 +48,41 @@ def pretrain(
     import tensorflow as tf
 
     import optimization
+    from checkpoints import manager
     from tasks.pretraining import objectives
-    from training import devices, evaluation, loop, run_files
+    from training import devices, evaluation, loop, run_files, run_state
 
     device = options.resolve_device(device)
     config = _check_flags(data, model, run)
     strategy = devices.create_strategy(device)
     files = _Files(data, config, device)
-    trainer = loop.Trainer(
-        lambda: objectives.create_objective(
+    with strategy.scope():
+        objective = objectives.create_objective(
             data.objective,
             config,
             compute_dtype=devices.COMPUTE_DTYPES[device.precision],
             static_shapes=device.static_shapes,
             seed=run.random_seed,
-        ),
-        strategy=strategy,
-        run=run,
-        device=device,
-        init_checkpoint=model.init_checkpoint,
-        kind=f"--objective={data.objective}",
-        notes={"attention": "left_to_right" if data.objective == "ltr" else config.attention},
-    )
+        )
+        state = run_state.RunState(
+            objective,
+            run=run,
+            init_checkpoint=model.init_checkpoint,
+            signature=f"--objective={data.objective}",
+            metadata={"attention": objective.model.bert.config.attention},
+        )
+    trainer = loop.Trainer(objective, state, strategy=strategy, run=run, device=device)
     # All that can be wrong with checkpoints shows before the records are counted.
-    _check_checkpoints(config, data, model, run)
+    origin = _check_checkpoints(config, data, model, run)
     if data.do_train:
         rate, warmup = optimizer.learning_rate, data.num_warmup_steps
         schedule = optimization.Schedule(rate, data.num_train_steps, warmup)
         parts = optimizer.gradient_accumulation_steps
         trainer.prepare_training(schedule, data.train_batch_size, parts)
+        if manager.latest(run.output_dir):
+            origin.warn_about_changed_flags([data, model, optimizer, run, device])
     else:
-        trainer.ensure_loaded(evaluation.chosen(run)[0])
+        state.ensure_loaded(evaluation.chosen(run)[0])
     index = os.path.join(run.output_dir, "input_windows.json")
     train_batches = files.training(run.random_seed, index) if data.do_train else None
     eval_batches = files.evaluation() if data.do_eval or run.eval_steps else None
@@ -96,7 +100,7 @@ def pretrain(
         if not trainer.train(train_batches, evaluate, begin=describe):
             return
         if run.save_weights_only and trainer.is_chief:
-            _log.info("weights without optimizer state: %s", trainer.save_weights())
+            _log.info("weights without optimizer state: %s", state.save_weights())
     elif trainer.is_chief:
         tf.io.gfile.makedirs(run.output_dir)
     if data.do_eval and eval_batches:
@@ -141,7 +145,7 @@ def _check_checkpoints(
     data: pretraining_options.PretrainingOptions,
     model: options.ModelOptions,
     run: options.RunOptions,
-) -> None:
+) -> compatibility.Origin:
     """Finds checkpoints that are not there, or were trained with another config."""
     from checkpoints import restore
     from training import compatibility, evaluation
@@ -149,7 +153,9 @@ def _check_checkpoints(
     evaluation.check(run, data.do_train)
     evaluated = "" if data.do_train else run.named_checkpoint
     source = restore.starting_checkpoint(model.init_checkpoint, run.output_dir, evaluated)
-    compatibility.check_config(config, source, model.bert_config_file)
+    origin = compatibility.Origin.read(source)
+    origin.check_config(config, model.bert_config_file)
+    return origin
 
 
 class _Files:

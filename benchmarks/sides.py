@@ -139,7 +139,7 @@ def our_training(task: Any, variables: Mapping[str, Any]) -> Any:
         schedule=optimization.Schedule(2e-5, 10_000),
         accumulation=1,
         seed=1,
-        half=False,
+        use_loss_scale=False,
         xla=False,
     )
 

@@ -17,7 +17,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 
@@ -26,15 +26,12 @@ from command_line import errors, options
 from serving import graph_tokenizer
 from system import atomic_files
 
-if TYPE_CHECKING:
-    from tasks.classifier import task as classifier_task
-
 Outputs = dict[str, tf.Tensor]
 
 
 def save_classifier(
     path: str,
-    task: classifier_task.Classification,
+    task: Any,
     labels: Sequence[str],
     text: options.TokenizerOptions,
     max_seq_length: int,
@@ -71,6 +68,33 @@ def save_classifier(
     if labels:
         assets["labels.txt"] = "".join(f"{label}\n" for label in labels).encode()
     save(path, [task, tokenizer], signatures, assets)
+
+
+def save_span_model(path: str, task: Any, text: options.TokenizerOptions) -> None:
+    """Writes a model of start and end logits: signatures of ids, and one that keeps unique_ids."""
+    longest = task.model.bert.config.max_position_embeddings
+    signatures = ids_signatures(task.logits, longest)
+    plain = signatures["serving_default"]
+    specs = [
+        tf.TensorSpec([None], tf.int32, "unique_ids"),
+        *(
+            tf.TensorSpec([None, None], tf.int32, name)
+            for name in ("input_ids", "input_mask", "segment_ids")
+        ),
+    ]
+
+    @tf.function(input_signature=specs, autograph=False)
+    def with_unique_ids(
+        unique_ids: tf.Tensor, input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
+    ) -> Outputs:
+        return {
+            **plain(input_ids, input_mask, segment_ids),
+            "unique_ids": tf.identity(unique_ids),
+        }
+
+    with tf.io.gfile.GFile(text.vocab_file, "rb") as file:
+        assets = {"vocab.txt": file.read()}
+    save(path, [task], {**signatures, "with_unique_ids": with_unique_ids}, assets)
 
 
 def ids_signatures(

@@ -22,9 +22,10 @@ ROWS = (
     ("command_line", "optimization"),
     ("system", "tokenization", "nn"),
     ("modeling", "checkpoints"),
+    ("serving",),
     ("training",),
     ("tasks/pretraining", "tasks/classifier", "tasks/squad"),
-    ("tasks/glue", "serving"),
+    ("tasks/glue",),
     COMMANDS,
 )
 ROW = {room: index for index, row in enumerate(ROWS) for room in row}

@@ -1000,7 +1000,7 @@ def test_flags_that_do_not_fit(folder, tmp_path, capsys):
         assert re.search(message, line), line
         assert not output.exists()
 
-    fails("nothing to do: give --do_train, --do_predict, --do_eval or --do_export")
+    fails("nothing to do: give --do_train, --do_eval, --do_predict or --do_export")
     fails("=best: training keeps a best checkpoint with --eval_steps; add it", "--do_train", train,
           "--do_predict", dev, "--eval_checkpoint=best")  # fmt: skip
     fails("--train_file is missing; --do_train needs it", "--do_train")

@@ -1,11 +1,15 @@
-"""Whether the head of a checkpoint is the one that a run has on its encoder."""
+"""Does a checkpoint fit a run? One answer, from the checkpoint and from what lies beside it.
+
+Shapes tell only half of it: weights trained with another number of attention heads, another
+activation or another order of labels have the same shapes, and compute something else.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -16,53 +20,201 @@ from command_line import errors, options
 from nn import functions
 from training import label_files, run_files
 
-# The flag of a kind of outputs, by their first word.
-_KINDS = {"multi-label": "--multi_label, ", "regression": "--regression, "}
+_log = logging.getLogger(__name__)
+
+# A resumed run that changes one of these trains on with something else.
+_TRAINING_FLAGS = {
+    "answer_policy", "bert_config_file", "data_dir", "doc_stride", "freeze_layers", "input_file",
+    "label_column", "learning_rate", "max_predictions_per_seq", "max_query_length",
+    "max_seq_length", "num_train_epochs", "num_train_steps", "num_warmup_steps", "random_seed",
+    "text_a_column", "text_b_column", "train_batch_size", "train_file",
+    "version_2_with_negative", "vocab_file", "warmup_proportion", "whole_answer_windows_only",
+}  # fmt: skip
+
+# The flag for what a model predicts, by the first word of its signature.
+_SIGNATURE_FLAGS = {"multi-label": "--multi_label, ", "regression": "--regression, "}
+
+
+# --------------------------------------------------------------------------------------------------
+# Beside a checkpoint
+# --------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """What the run that made a checkpoint left beside it; anything may be missing.
+
+    Attributes:
+      checkpoint: the prefix or file; "" if there is no checkpoint.
+      state: of <checkpoint>.state.json.
+      config: of bert_config.json.
+      config_path: its path.
+      flags: of run.json.
+      flags_path: the path of run.json.
+      labels: lines of labels.txt; None without the file.
+      labels_path: the path of labels.txt.
+    """
+
+    checkpoint: str = ""
+    state: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    config: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    config_path: str = ""
+    flags: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    flags_path: str = ""
+    labels: tuple[str, ...] | None = None
+    labels_path: str = ""
+
+    @classmethod
+    def read(cls, checkpoint: str) -> Origin:
+        """Reads what lies beside a checkpoint, and in the run's directory above best/ or weights/.
+
+        Raises:
+          errors.UserError: the state file is damaged.
+        """
+        if not checkpoint:
+            return cls()
+        values: dict[str, Any] = {"state": manager.read_state(checkpoint)}
+        for directory in reversed(file_names.run_directories([checkpoint])):
+            for name, file in (("config", "bert_config.json"), ("flags", "run.json")):
+                path = os.path.join(directory, file)
+                contents = run_files.read_object(path)
+                if name == "flags":
+                    contents = contents.get("flags")  # type: ignore[assignment]
+                if isinstance(contents, dict) and contents:
+                    values |= {name: contents, f"{name}_path": path}
+            path = os.path.join(directory, label_files.LABELS_FILE)
+            if tf.io.gfile.exists(path):
+                with tf.io.gfile.GFile(path) as file:
+                    values |= {"labels": tuple(file.read().splitlines()), "labels_path": path}
+        return cls(checkpoint, **values)
+
+    def check_config(self, config: modeling.BertConfig, config_file: str) -> None:
+        """Compares what shapes do not tell.
+
+        Args:
+          config: that is to be used.
+          config_file: where it was read from, for the message.
+
+        Raises:
+          errors.UserError: the checkpoint was trained with another num_attention_heads or
+            hidden_act.
+        """
+        for key in ("num_attention_heads", "hidden_act"):
+            used, trained = getattr(config, key), self.config.get(key)
+            known = key in self.config and _meaning(key, trained) is not None
+            if known and _meaning(key, trained) != _meaning(key, used):
+                raise errors.UserError(
+                    f"--bert_config_file={config_file} has {key} {used}, but {self.checkpoint} was "
+                    f"trained with {trained} ({self.config_path}); give the config it was trained "
+                    "with"
+                )
+
+    def warn_about_changed_flags(self, groups: Iterable[Any]) -> None:
+        """Names flags by which a run that goes on from the checkpoint trains on differently."""
+        flags = run_files.flags_by_name(groups)
+        if self.flags.get("do_train"):
+            for name in sorted(_TRAINING_FLAGS & flags.keys() & self.flags.keys()):
+                if flags[name] != self.flags[name]:
+                    _log.warning(
+                        "going on with --%s=%s; it was %s", name, flags[name], self.flags[name]
+                    )
+
+    def check_signature(self, signature: str) -> None:
+        """Compares what was trained.
+
+        Raises:
+          errors.UserError: something other than ``signature``.
+        """
+        trained = self.state.get("kind", signature)
+        if trained != signature:
+            raise errors.UserError(
+                f"{self.checkpoint} was trained with {trained}, not {signature}; give {trained}, "
+                "or another --output_dir"
+            )
+
+    def warn_if_text_rules_differ(self, text: options.TokenizerOptions) -> None:
+        """Names flags by which texts become other tokens than those the model was trained on."""
+        if "do_lower_case" not in self.flags:  # pre-training reads no text
+            return
+        for name, used, trained in zip(
+            ("do_lower_case", "strip_accents"),
+            _text_rules(vars(text)),
+            _text_rules(self.flags),
+            strict=True,
+        ):
+            if used != trained:
+                _log.warning(
+                    "--%s=%s, but %s was trained with %s (%s)",
+                    name,
+                    str(used).lower(),
+                    self.checkpoint,
+                    str(trained).lower(),
+                    self.flags_path,
+                )
+
+
+def _meaning(key: str, value: Any) -> Any:
+    """What a value of a config computes; None for an activation that is not known here."""
+    if key != "hidden_act":
+        return value
+    try:
+        return functions.activation(value)
+    except errors.UserError:
+        return None
+
+
+def _text_rules(flags: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Whether texts are lower-cased, and whether they lose accents."""
+    lower, strip = flags["do_lower_case"], flags.get("strip_accents")
+    return lower, lower if strip is None else strip
+
+
+# --------------------------------------------------------------------------------------------------
+# Task heads
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-    """What a model has on its encoder, to be compared with what a checkpoint holds.
+    """The task head of a run, to be compared with those of checkpoints.
 
     Attributes:
       task: name of the task; saved with checkpoints.
-      outputs: what they mean, such as "labels 0, 1"; the ``kind`` that is saved with checkpoints.
-      size: L, number of outputs.
-      name: --head.
-      attention: of the encoder, which the head was trained on.
-      weights: variable of the outputs, [L, H].
+      signature: what the outputs mean, such as "labels 0, 1"; saved with checkpoints.
+      num_outputs: number of outputs.
+      kind: --head.
+      attention: of the encoder that the head is trained on.
+      variable: name of the output weights, of shape [num_outputs, H].
     """
 
     task: str
-    outputs: str
-    size: int
-    name: str
+    signature: str
+    num_outputs: int
+    kind: str
     attention: str
-    weights: str = "output_weights"
+    variable: str = "output_weights"
 
-    def difference(self, checkpoint: tf_checkpoint.NamedArrays) -> str:
-        """What a checkpoint with a head has in another way, and its cure; empty if nothing."""
-        state = manager.read_state(checkpoint.path)
-        path, beside = self._labels_beside(checkpoint.path)
-        outputs = state.get("kind") or beside or self.outputs
-        if outputs != self.outputs:
-            where = f" ({path})" if beside else ""
-            flag = _KINDS.get(outputs.split(" ")[0], "")
+    def mismatch(self, checkpoint: tf_checkpoint.NamedArrays, origin: Origin) -> str:
+        """Why a checkpoint with a head is not of this one, and the cure; empty if it is."""
+        trained = origin.state.get("kind") or self._signature_of(origin) or self.signature
+        if trained != self.signature:
+            path = f" ({origin.labels_path})" if self._signature_of(origin) else ""
+            flag = _SIGNATURE_FLAGS.get(trained.split(" ")[0], "")
             return (
-                f"was trained with {_short(outputs)}, not {_short(self.outputs)}; give {flag}the "
-                f"task and the labels{where} it was trained with"
+                f"was trained with {_short(trained)}, not {_short(self.signature)}; give {flag}the "
+                f"task and the labels{path} it was trained with"
             )
-        size = checkpoint.shapes[self.weights][0]
-        if size != self.size:
+        num_outputs = checkpoint.shapes[self.variable][0]
+        if num_outputs != self.num_outputs:
             return (
-                f"has a head of {size} outputs, and the task {self.size} ({_short(self.outputs)}); "
-                "give the task and the labels it was trained with"
+                f"has a head of {num_outputs} outputs, and the task {self.num_outputs} "
+                f"({_short(self.signature)}); give the task and the labels it was trained with"
             )
         has_lstm = any(name.startswith("bilstm/") for name in checkpoint.shapes)
-        name = "bilstm" if has_lstm else "linear"
-        if name != self.name:
-            return f"was trained with --head={name}, not --head={self.name}; give --head={name}"
-        attention = state.get("attention", self.attention)
+        kind = "bilstm" if has_lstm else "linear"
+        if kind != self.kind:
+            return f"was trained with --head={kind}, not --head={self.kind}; give --head={kind}"
+        attention = origin.state.get("attention", self.attention)
         if attention != self.attention:
             return (
                 f"was trained with attention {attention}, not {self.attention}; evaluate it by a "
@@ -70,30 +222,28 @@ class Head:
             )
         return ""
 
-    def _labels_beside(self, checkpoint: str) -> tuple[str, str]:
-        """labels.txt beside a checkpoint, and the outputs it stands for; empty without one."""
-        kind, found, _ = self.outputs.partition("labels ")
-        path = os.path.join(os.path.dirname(checkpoint), "labels.txt")
-        if not found or not tf.io.gfile.exists(path):
-            return path, ""
-        with tf.io.gfile.GFile(path) as file:
-            return path, f"{kind}labels {label_files.label_signature(file.read().splitlines())}"
+    def _signature_of(self, origin: Origin) -> str:
+        """The signature that labels.txt tells; empty if there is none or labels have no part."""
+        prefix, has_labels, _ = self.signature.partition("labels ")
+        if not has_labels or origin.labels is None:
+            return ""
+        return f"{prefix}labels {label_files.label_signature(origin.labels)}"
 
 
 def _short(text: str) -> str:
     return text if len(text) <= 80 else f"{text[:80]}…"
 
 
-def check(
+def check_head(
     head: Head,
-    model: options.ModelOptions,
+    init_checkpoint: str,
     tuning: options.FineTuningOptions,
     run: options.RunOptions,
 ) -> None:
-    """Compares the head of the run with those of the checkpoints it begins with or evaluates.
+    """Compares the head of a run with those of the checkpoints it begins with or evaluates.
 
-    To begin with, a pre-trained encoder without a head will do. What is 'best' or among 'all' is of
-    the run's own making, and is seen to when it is restored.
+    Training may begin with a pre-trained encoder without a head. Checkpoints that 'best' and 'all'
+    mean are the run's own; they are checked when they are restored.
 
     Raises:
       errors.UserError: one of them has another head, or none though one is needed.
@@ -102,32 +252,34 @@ def check(
     named = run.named_checkpoint
     if named:
         checkpoint = restore.resolve(named, "--eval_checkpoint")
-        _demand(head, checkpoint, "another --eval_checkpoint")
+        _require_head(head, checkpoint, "another --eval_checkpoint")
     if newest and (tuning.do_train or not named):
-        _demand(head, tf_checkpoint.Checkpoint(newest), "another --output_dir", tuning.do_train)
-        task = manager.read_state(newest).get("task", head.task)
+        checkpoint = tf_checkpoint.Checkpoint(newest)
+        origin = _require_head(head, checkpoint, "another --output_dir", resumes=tuning.do_train)
+        task = origin.state.get("task", head.task)
         if tuning.do_train and task != head.task:
             raise errors.UserError(
                 f"{newest} was trained with --task_name={task}, not {head.task}; give another "
                 "--output_dir (to start from its weights: with it as --init_checkpoint)"
             )
-    elif model.init_checkpoint and tuning.do_train and not tuning.new_head:
-        initial = restore.resolve(model.init_checkpoint)
-        if head.weights in initial.shapes:
-            _demand(head, initial, "--new_head to start with random outputs")
-    elif model.init_checkpoint and not (tuning.do_train or named):
-        _demand(head, restore.resolve(model.init_checkpoint), "another --init_checkpoint")
+    elif init_checkpoint and tuning.do_train and not tuning.new_head:
+        initial = restore.resolve(init_checkpoint)
+        if head.variable in initial.shapes:
+            _require_head(head, initial, "--new_head to start with random outputs")
+    elif init_checkpoint and not (tuning.do_train or named):
+        _require_head(head, restore.resolve(init_checkpoint), "another --init_checkpoint")
 
 
-def _demand(
-    head: Head, checkpoint: tf_checkpoint.NamedArrays, else_give: str, resumes: bool = False
-) -> None:
-    """Raises where a checkpoint does not have the head; ``else_give``: the other cure."""
+def _require_head(
+    head: Head, checkpoint: tf_checkpoint.NamedArrays, alternative: str, *, resumes: bool = False
+) -> Origin:
+    """Raises where a checkpoint does not have the head; ``alternative`` is the other cure."""
+    origin = Origin.read(checkpoint.path)
     if not any(name.startswith("bert/") for name in checkpoint.shapes):
-        return  # said better where it is restored
-    if head.weights not in checkpoint.shapes:
+        return origin  # restoring reports this more precisely
+    if head.variable not in checkpoint.shapes:
         raise errors.UserError(
-            f"{checkpoint.path} has no {head.weights}: "
+            f"{checkpoint.path} has no {head.variable}: "
             + (
                 "training cannot go on from it; give it as --init_checkpoint, with another "
                 "--output_dir"
@@ -135,68 +287,6 @@ def _demand(
                 else "the results would be those of an untrained head; train first (--do_train)"
             )
         )
-    difference = head.difference(checkpoint)
-    if difference:
-        raise errors.UserError(f"{checkpoint.path} {difference}, or {else_give}")
-
-
-_log = logging.getLogger(__name__)
-
-
-def check_config(config: modeling.BertConfig, checkpoint: str, config_file: str) -> None:
-    """Compares a config with the bert_config.json beside a checkpoint, where there is one.
-
-    Args:
-      config: that is to be used.
-      checkpoint: a prefix or file; "" is none.
-      config_file: of ``config``, for messages.
-
-    Raises:
-      errors.UserError: they differ in num_attention_heads or hidden_act.
-    """
-    for directory in file_names.run_directories([checkpoint]):
-        path = os.path.join(directory, "bert_config.json")
-        before = run_files.read_object(path)
-        for key in ("num_attention_heads", "hidden_act"):
-            used, trained = getattr(config, key), before.get(key)
-            if key in before and _computes(key, trained) not in (None, _computes(key, used)):
-                raise errors.UserError(
-                    f"--bert_config_file={config_file} has {key} {used}, but {checkpoint} was "
-                    f"trained with {trained} ({path}); give the config it was trained with"
-                )
-
-
-def _computes(key: str, value: Any) -> Any:
-    """What a value of a config stands for; None where this project does not know it."""
-    if key != "hidden_act":
-        return value
-    try:
-        return functions.activation(value)
-    except errors.UserError:  # such as gelu_new, another name of what is gelu here
-        return None
-
-
-def warn_if_text_rules_differ(text: options.TokenizerOptions, checkpoint: str) -> None:
-    """Names flags by which texts become other tokens than those a checkpoint was trained on."""
-    for directory in file_names.run_directories([checkpoint]):
-        flags = run_files.flags_of(directory)
-        if "do_lower_case" not in flags:  # pre-training reads no text
-            continue
-        for name, used, trained in zip(
-            ("do_lower_case", "strip_accents"), _rules(vars(text)), _rules(flags), strict=True
-        ):
-            if used != trained:
-                _log.warning(
-                    "--%s=%s, but %s was trained with %s (%s)",
-                    name,
-                    str(used).lower(),
-                    checkpoint,
-                    str(trained).lower(),
-                    os.path.join(directory, "run.json"),
-                )
-
-
-def _rules(flags: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Whether texts are lower-cased, and whether they lose accents."""
-    lower, strip = flags["do_lower_case"], flags.get("strip_accents")
-    return lower, lower if strip is None else strip
+    if mismatch := head.mismatch(checkpoint, origin):
+        raise errors.UserError(f"{checkpoint.path} {mismatch}, or {alternative}")
+    return origin

@@ -61,6 +61,7 @@ def evaluate_each(
     trainer: loop.Trainer,
     run: options.RunOptions,
     evaluate: Callable[[], Mapping[str, Mapping[str, float]]],
+    load: Callable[[str], None] | None = None,
 ) -> None:
     """Evaluates the checkpoints that --eval_checkpoint means, and writes what comes out.
 
@@ -71,24 +72,25 @@ def evaluate_each(
       trainer: of the model.
       run: the flags.
       evaluate: returns the results by name of their file, "eval_results" before all.
+      load: gives the model the weights of a checkpoint; default ``RunState.ensure_loaded``.
     """
     for checkpoint in chosen(run):
-        trainer.ensure_loaded(checkpoint)
+        (load or trainer.state.ensure_loaded)(checkpoint)
         for name, results in evaluate().items():
-            write(trainer, run, name, results)
+            write_results(trainer, run, name, results)
 
 
-def stem(trainer: loop.Trainer, run: options.RunOptions, name: str) -> str:
-    """The path, without its ending, of a file about the weights at hand."""
+def results_stem(trainer: loop.Trainer, run: options.RunOptions, name: str) -> str:
+    """The path, without its ending, of a file about the weights that the model has."""
     step = f"-{trainer.step}" if run.eval_checkpoint else ""
     return os.path.join(run.output_dir, f"{name}{step}")
 
 
-def write(
+def write_results(
     trainer: loop.Trainer, run: options.RunOptions, name: str, results: Mapping[str, float]
 ) -> str:
-    """Logs and writes the results of the weights at hand; returns the path without its ending."""
-    path = stem(trainer, run, name)
+    """Logs and writes the results of the model as it is; returns the path without its ending."""
+    path = results_stem(trainer, run, name)
     if trainer.is_chief:
         for key, value in sorted(results.items()):
             _log.info("  %s = %s", key, run_files.format_value(value))

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 
+from system import atomic_files
+
 LABELS_FILE = "labels.txt"
+
+
+def write_labels(directory: str, labels: Sequence[str]) -> None:
+    """Writes labels.txt, one label a line; nothing where there are no labels."""
+    if labels:
+        text = "".join(f"{label}\n" for label in labels)
+        atomic_files.write_text(os.path.join(directory, LABELS_FILE), text)
 
 
 def label_signature(labels: Sequence[str]) -> str:

@@ -6,9 +6,7 @@ under a tf.distribute strategy. A step is: global loss weights, loss and gradien
 all-reduce, clip, update. Only the loss-and-gradient function, which is pure, may be compiled by
 XLA.
 
-Order in which a run gets its weights: the newest checkpoint of the output directory, with
-optimizer, step and position in the data; else the initial checkpoint, weights only; else random
-values.
+Where the weights come from and go to is the matter of ``run_state``.
 """
 
 from __future__ import annotations
@@ -16,98 +14,72 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-import modeling
 import optimization
-from checkpoints import manager, matching, restore, tf_checkpoint
+from checkpoints import manager
 from command_line import errors, options
 from system import locks, signals
-from training import batching, devices, events, progress, protocols, run_files, train_step
+from training import (
+    batching,
+    devices,
+    events,
+    progress,
+    protocols,
+    run_files,
+    run_state,
+    train_step,
+)
 
 _log = logging.getLogger(__name__)
-
-
-class BestMetric(NamedTuple):
-    """How the best checkpoint is told: by which result, and whether a higher one is better."""
-
-    result: str = "loss"
-    higher: bool = False
 
 
 class Trainer:
     """Runs a task.
 
     Args:
-      build_task: makes the task and its model; called once, under the strategy's scope.
+      task: the model, its losses and metrics; made under the scope of ``strategy``.
+      state: of the run; made under the same scope.
       strategy: from ``devices.create_strategy``.
       run: where and how often to save, evaluate and log.
       device: precision and XLA.
-      init_checkpoint: weights to start from when the output directory has none; may be empty.
-      kind: flag and value that say what is trained, such as "--objective=mlm"; saved with every
-        checkpoint, and checked when one is used again.
-      notes: what else to save with every checkpoint, such as {"attention": "left_to_right"}.
-      length_flag: the flag that sets the last step, for messages.
-      fresh: scopes, such as "output_", that keep their random values whatever the initial
-        checkpoint holds.
+      total_steps_flag: the flag that sets the last step, for messages.
     """
 
     def __init__(
         self,
-        build_task: Callable[[], protocols.Task],
+        task: protocols.Task,
+        state: run_state.RunState,
         *,
         strategy: tf.distribute.Strategy,
         run: options.RunOptions,
         device: options.DeviceOptions,
-        init_checkpoint: str = "",
-        kind: str = "",
-        notes: Mapping[str, str] | None = None,
-        length_flag: str = "--num_train_steps",
-        fresh: Sequence[str] = (),
+        total_steps_flag: str = "--num_train_steps",
     ):
-        self._kind = kind
-        self._notes = dict(notes or {})
-        self._length_flag = length_flag
-        self._fresh = fresh
+        self.task = task
+        self.state = state
+        self.is_chief = devices.is_chief(strategy)
+        self._total_steps_flag = total_steps_flag
         self._strategy = strategy
         self._run = run
-        self._init_checkpoint = init_checkpoint
         self._xla = device.xla
-        self._calls_on_device = run.iterations_per_loop if device.use_tpu else 1
-        self.is_chief = devices.is_chief(strategy)
-        with strategy.scope():
-            self.task = build_task()
-            self._step = tf.Variable(
-                0,
-                dtype=tf.int64,
-                trainable=False,
-                aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-                name="global_step",
-            )
-        self.variables = modeling.named_variables(self.task.model)
-        self._trained = _without(self.variables, self.task.without_gradient)
+        self._use_loss_scale = device.precision == "float16"
+        self._steps_per_call = run.iterations_per_loop if device.use_tpu else 1
         self._events = events.Events(run.output_dir if self.is_chief else None)
         self._schedule: optimization.Schedule | None = None
-        self._train_step: train_step.TrainStep | None = None
         self._evaluate_batch: Callable | None = None
         self._predict_batch: dict[Callable, Callable] = {}
-        self._half = device.precision == "float16"
-        self._examples_seen = 0
-        self._saved_step = -1
-        self._variables_listed = False
-        self._at_hand: str | None = None  # the checkpoint whose weights the model has
 
     @property
     def step(self) -> int:
         """Updates made so far."""
-        return int(self._step.numpy())
+        return self.state.step
 
-    # ------------------------------------------------------------------ weights
+    # ------------------------------------------------------------------ training
 
     def prepare_training(
         self, schedule: optimization.Schedule, batch_size: int, accumulation: int = 1
@@ -130,154 +102,24 @@ class Trainer:
                 f"({replicas} devices x --gradient_accumulation_steps={accumulation})"
             )
         self._schedule = schedule
-        self._at_hand = ""  # from here on the newest weights
-        self._train_step = train_step.TrainStep(
+        step = train_step.TrainStep(
             self.task,
-            self._trained,
-            self._step,
+            self.state.trained,
+            self.state.global_step,
             strategy=self._strategy,
             schedule=schedule,
             accumulation=accumulation,
             seed=self._run.random_seed,
-            half=self._half,
+            use_loss_scale=self._use_loss_scale,
             xla=self._xla,
         )
-        manager.require_listing(self._run.output_dir)
-        newest = manager.latest(self._run.output_dir)
-        if newest:
-            self._resume(newest, batch_size)
-        elif self._init_checkpoint:
-            wanted = _without(self.variables, self._fresh)
-            restore.restore(wanted, restore.resolve(self._init_checkpoint))
-            fresh = [name for name in self.variables if name not in wanted]
-            if fresh:
-                _log.info("random, whatever the checkpoint holds: %s", errors.some(fresh))
-            self._variables_listed = True
-        else:
-            _log.info("no --init_checkpoint: all weights are random")
-
-    def _resume(self, newest: str, batch_size: int) -> None:
-        if self._init_checkpoint:
-            _log.info("going on from %s; --init_checkpoint is ignored", newest)
-        state = self._read_state(newest)
-        restore.restore_all(self._to_save(), newest)
-        scale = self._train_step.loss_scale if self._train_step else None
-        try:
-            # A checkpoint of another toolkit has no state.
-            self._examples_seen = int(state.get("examples_seen", self.step * batch_size))
-            if scale and "loss_scale" in state:
-                scale.scale.assign(float(state["loss_scale"]))
-                scale.good_steps.assign(int(state["good_steps"]))
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise errors.UserError(
-                f"{newest}.state.json: damaged: {error!r}; delete it to go on from "
-                "global_step x --train_batch_size examples"
-            ) from None
-
-    def _read_state(self, prefix: str) -> dict[str, Any]:
-        """What was saved beside a checkpoint, after a look at what it was trained for."""
-        state = manager.read_state(prefix)
-        kind = state.get("kind", self._kind)
-        if kind != self._kind:
-            raise errors.UserError(
-                f"{prefix} was trained with {kind}, not {self._kind}; give {kind}, or another "
-                "--output_dir"
-            )
-        return state
-
-    def restore_for_evaluation(self, checkpoint: str = "", flag: str = "--eval_checkpoint") -> None:
-        """Gives the model trained weights; optimizer state is not needed.
-
-        Args:
-          checkpoint: what to evaluate; empty for the newest of the output directory, or the initial
-            checkpoint where there is none.
-          flag: that named it, for messages.
-
-        Raises:
-          errors.UserError: there is none, it lacks variables that the metrics depend on, or it has
-            more of an encoder than the model.
-        """
-        directory = self._run.output_dir
-        newest = checkpoint or manager.latest(directory)
-        if not checkpoint:
-            flag = "--output_dir" if newest else "--init_checkpoint"
-        if newest:
-            unused = "; --init_checkpoint is ignored" if self._init_checkpoint else ""
-            _log.info("with the weights of %s%s", newest, unused)
-        elif self._init_checkpoint:
-            _log.info("no trained model in %s, using --init_checkpoint", directory)
-        else:
-            raise errors.UserError(
-                f"nothing to evaluate: no checkpoint in --output_dir={directory} and no "
-                "--init_checkpoint; train first (--do_train) or name one"
-            )
-        source = restore.resolve(newest or self._init_checkpoint, flag)
-        self._read_state(source.path)
-        self.check_trained(source, flag)
-        restore.restore(self.variables, source, what=flag, each_variable=not self._variables_listed)
-        self._variables_listed = True
-        step = source.read(["global_step"])["global_step"] if "global_step" in source.shapes else 0
-        self._step.assign(int(step) if newest else 0)
-        self._at_hand = checkpoint
-
-    def check_trained(self, source: tf_checkpoint.NamedArrays, flag: str) -> None:
-        """Finds out whether a checkpoint is of this model, with a head.
-
-        Args:
-          source: what ``checkpoints.resolve`` returned.
-          flag: that named it.
-
-        Raises:
-          errors.UserError: results with it would not be those of a trained model.
-        """
-        where = f"{flag}={source.path}"
-        names = [*source.shapes, *source.ignored]
-        matching.require_encoder(self.variables, names, where)
-        shapes = {name: tuple(variable.shape) for name, variable in self.variables.items()}
-        why = matching.untrained_reason(shapes, self._trained, source.shapes)
-        if why:
-            raise errors.UserError(f"{where}: {why}")
-
-    def ensure_loaded(self, checkpoint: str = "", flag: str = "--eval_checkpoint") -> None:
-        """``restore_for_evaluation``, unless these weights are at hand."""
-        if checkpoint != self._at_hand:
-            self.restore_for_evaluation(checkpoint, flag)
-
-    def _to_save(self) -> dict[str, tf.Variable]:
-        slots = self._train_step.optimizer.slots() if self._train_step else {}
-        return {**self.variables, **slots, "global_step": self._step}
-
-    def _save(self, directory: str, keep: int, **more: float) -> str:
-        """Writes everything that a resumed run needs, and ``more`` beside it."""
-        state = {"examples_seen": self._examples_seen, "kind": self._kind, **self._notes}
-        state |= more
-        scale = self._train_step.loss_scale if self._train_step else None
-        if scale:
-            state["loss_scale"] = float(scale.scale.numpy())
-            state["good_steps"] = int(scale.good_steps.numpy())
-        return manager.save(directory, self.step, self._to_save(), keep=keep, state=state)
-
-    def _save_step(self) -> None:
-        """Saves this step in the output directory, unless that is done."""
-        if self.is_chief and self.step != self._saved_step:
-            prefix = self._save(self._run.output_dir, self._run.keep_checkpoint_max)
-            self._saved_step = self.step
-            _log.info("saved %s", prefix)
-
-    def save_weights(self) -> str:
-        """Writes the weights without optimizer state to <output_dir>/weights/."""
-        directory = os.path.join(self._run.output_dir, "weights")
-        values = {**self.variables, "global_step": self._step}
-        state = {"kind": self._kind, **self._notes}
-        return manager.save(directory, self.step, values, keep=1, state=state)
-
-    # ------------------------------------------------------------------ training
+        self.state.begin_training(step, batch_size)
 
     def train(
         self,
         batches: protocols.Batches,
         evaluate: Callable[[], Mapping[str, float]] | None = None,
-        best: BestMetric = BestMetric(),  # noqa: B008 - immutable
+        best: run_state.BestMetric = run_state.BestMetric(),  # noqa: B008 - immutable
         begin: Callable[[], None] | None = None,
     ) -> bool:
         """Trains up to the last step of the schedule; ``prepare_training`` comes first.
@@ -296,43 +138,42 @@ class Trainer:
         """
         assert self._schedule is not None, "prepare_training comes first"
         first, last = self.step, self._schedule.total_steps
-        # A run may have been killed between a save and the evaluation of that step.
-        is_missed = (
-            evaluate is not None
-            and first > 0
-            and progress.is_time(first - 1, first, self._run.eval_steps, last)
-            and not self._events.has_evaluation(first)
-        )
+        missed_evaluation = evaluate if self._evaluation_is_missing(first, last) else None
         if first >= last:
             _log.warning(
                 "nothing to train: %s is at step %d, and %s ends training at step %d; raise it to "
                 "go on, or take a new --output_dir",
                 self._run.output_dir,
                 first,
-                self._length_flag,
+                self._total_steps_flag,
                 last,
             )
-            if is_missed and evaluate:
+            if missed_evaluation:
                 with self._writing():
-                    self._keep_best(evaluate(), best)
+                    self._keep_best(missed_evaluation(), best)
             return True
         with _user_errors(batches):  # before anything is written
-            next(iter(batches.dataset(tf.distribute.InputContext(), self._examples_seen)))
+            next(iter(batches.dataset(tf.distribute.InputContext(), self.state.examples_seen)))
         if first:
-            _log.info("back at step %d, after %d examples", first, self._examples_seen)
+            _log.info("back at step %d, after %d examples", first, self.state.examples_seen)
         with self._writing():
             if self.is_chief:
                 manager.clean_leftovers(self._run.output_dir)
                 self._events.cut(first)
                 if begin:
                     begin()
-            if is_missed and evaluate:
-                self._keep_best(evaluate(), best)
+            if missed_evaluation:
+                self._keep_best(missed_evaluation(), best)
             self._loop(batches, evaluate, best)
         if self.step < last:
             self._save_step()
             _log.info("stopped at step %d; the same command goes on from there", self.step)
         return self.step >= last
+
+    def _evaluation_is_missing(self, step: int, last: int) -> bool:
+        """Whether the run was killed between saving this step and evaluating it."""
+        is_due = step > 0 and progress.is_time(step - 1, step, self._run.eval_steps, last)
+        return is_due and not self._events.has_evaluation(step)
 
     def _writing(self) -> contextlib.AbstractContextManager[None]:
         """Keeps other runs out of the directory while the chief writes there."""
@@ -344,19 +185,20 @@ class Trainer:
         self,
         batches: protocols.Batches,
         evaluate: Callable[[], Mapping[str, float]] | None,
-        best: BestMetric,
+        best: run_state.BestMetric,
     ) -> None:
         """Steps until the last one, or until a signal."""
         assert self._schedule is not None
-        first, last, start = self.step, self._schedule.total_steps, self._examples_seen
+        first, last, start = self.step, self._schedule.total_steps, self.state.examples_seen
         iterator = iter(
             self._strategy.distribute_datasets_from_function(
                 lambda context: batches.dataset(context, start)
             )
         )
-        self._saved_step = first or -1  # a run begins with the checkpoint of step 0
-        if not first:
-            self._save_step()
+        if first:
+            self.state.mark_saved()
+        else:
+            self._save_step()  # a run begins with the checkpoint of step 0
         shown = progress.Training(
             first, last, self._run.log_steps, self._events, quiet=not self.is_chief
         )
@@ -370,28 +212,28 @@ class Trainer:
     def _next_stop(self, last: int) -> int:
         """The next step at which the host has something to do."""
         run = self._run
-        periods = [run.save_checkpoints_steps, run.log_steps, run.eval_steps, self._calls_on_device]
+        periods = [run.save_checkpoints_steps, run.log_steps, run.eval_steps, self._steps_per_call]
         return min([last] + [(self.step // p + 1) * p for p in periods if p])
 
     def _advance(
         self, iterator: Iterator, batches: protocols.Batches, shown: progress.Training
     ) -> None:
         """Runs one or more steps and checks what came out."""
-        assert self._train_step is not None and self._schedule is not None
+        assert self.state.train_step is not None and self._schedule is not None
         before = self.step
         last = self._schedule.total_steps
-        count = min(self._calls_on_device, self._next_stop(last) - before)
+        count = min(self._steps_per_call, self._next_stop(last) - before)
         with _user_errors(batches):
-            done = self._train_step.run(iterator, tf.constant(count))
+            done = self.state.train_step.run(iterator, tf.constant(count))
             sums, weights, tokens, skipped, norm = (value.numpy() for value in done)
         skipped = int(skipped)
-        if self._train_step.loss_scale:
-            self._check_scale(float(self._train_step.loss_scale.scale.numpy()))
+        if self.state.train_step.loss_scale:
+            self._check_scale(float(self.state.train_step.loss_scale.scale.numpy()))
         elif skipped:
             raise self._not_finite(sums, norm)
         if self.step != before + count - skipped:
             raise RuntimeError(f"{count} steps, {skipped} skipped, took {before} to {self.step}")
-        self._examples_seen += count * batches.batch_size
+        self.state.examples_seen += count * batches.batch_size
         pairs = {
             name: (float(total), float(weight))
             for name, total, weight in zip(self.task.metrics, sums, weights, strict=True)
@@ -425,17 +267,15 @@ class Trainer:
             self._save_step()
         return evaluates and progress.is_time(step - 1, step, self._run.eval_steps, last)
 
-    def _keep_best(self, results: Mapping[str, float], best: BestMetric) -> None:
+    def _save_step(self) -> None:
+        if self.is_chief:
+            self.state.save_step()
+
+    def _keep_best(self, results: Mapping[str, float], best: run_state.BestMetric) -> None:
         _log.info("step %d: %s", self.step, run_files.format_results(results))
         if not self.is_chief:
             return
-        directory = os.path.join(self._run.output_dir, "best")
-        kept = manager.latest(directory)
-        before = manager.read_state(kept).get(best.result) if kept else None
-        value = results[best.result]
-        if before is None or (value > before if best.higher else value < before):
-            prefix = self._save(directory, keep=1, **{best.result: value})
-            _log.info("best %s so far, kept as %s", best.result, prefix)
+        self.state.keep_if_best(results, best)
         # Last: a step without this row is evaluated when a killed run goes on.
         self._events.write(self.step, {f"eval_{name}": value for name, value in results.items()})
 
@@ -450,7 +290,7 @@ class Trainer:
         if self._evaluate_batch is None:
             self._evaluate_batch = train_step.make_evaluation(self.task, self._strategy, self._xla)
         totals = np.zeros([2, len(self.task.metrics)])
-        for sums in self._over("evaluated", batches, self._evaluate_batch):
+        for sums in self._iterate("evaluated", batches, self._evaluate_batch):
             totals += sums.numpy()
         means = {
             name: float(total / weight) if weight else 0.0
@@ -492,13 +332,13 @@ class Trainer:
         if outputs not in self._predict_batch:
             made = train_step.make_prediction(indexed, self._strategy, self._xla)
             self._predict_batch[outputs] = made
-        for found in self._over("predicted", batches, self._predict_batch[outputs]):
+        for found in self._iterate("predicted", batches, self._predict_batch[outputs]):
             arrays = {n: np.concatenate([x.numpy() for x in parts]) for n, parts in found.items()}
             rows = arrays.pop(batching.INDEX)
             real = rows >= 0
             yield rows[real], {name: x[real] for name, x in arrays.items()}
 
-    def _over(
+    def _iterate(
         self, done: str, batches: protocols.Batches, run: Callable[[Iterator], Any]
     ) -> Iterator[Any]:
         """Runs a function on each of a finite supply of batches, and tells how far it is."""
@@ -512,18 +352,6 @@ class Trainer:
                 return
             shown.add(batches.batch_size)
             yield found
-
-
-def _without(variables: Mapping[str, tf.Variable], scopes: Sequence[str]) -> dict[str, tf.Variable]:
-    """The variables outside some scopes.
-
-    Raises:
-      ValueError: a scope that no variable is in.
-    """
-    for scope in scopes:
-        if not any(name.startswith(scope) for name in variables):
-            raise ValueError(f"no variable in {scope}")
-    return {n: v for n, v in variables.items() if not n.startswith(tuple(scopes))}
 
 
 @contextlib.contextmanager

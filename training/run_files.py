@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from system import atomic_files
-
-_log = logging.getLogger(__name__)
-
-_OF_TRAINING = {
-    "answer_policy", "bert_config_file", "data_dir", "doc_stride", "freeze_layers", "input_file",
-    "label_column", "learning_rate", "max_predictions_per_seq", "max_query_length",
-    "max_seq_length", "num_train_epochs", "num_train_steps", "num_warmup_steps", "random_seed",
-    "text_a_column", "text_b_column", "train_batch_size", "train_file",
-    "version_2_with_negative", "vocab_file", "warmup_proportion", "whole_answer_windows_only",
-}  # fmt: skip
 
 
 def format_results(results: Mapping[str, float]) -> str:
@@ -45,13 +34,15 @@ def write_results(path: str, results: Mapping[str, float]) -> None:
     atomic_files.write_text(path, text)
 
 
+def flags_by_name(groups: Iterable[Any]) -> dict[str, Any]:
+    """The values of all flags of some groups."""
+    return {key: value for group in groups for key, value in vars(group).items()}
+
+
 def write_run_description(
-    directory: str, devices: Sequence[str], groups: Sequence[Any], config: str
+    directory: str, devices: Sequence[str], groups: Iterable[Any], config: str
 ) -> None:
     """Writes what the newest run was, and the config that belongs to the checkpoints.
-
-    Flags that change what is trained are compared with those of the run before, which this one goes
-    on from; a warning names the ones that differ.
 
     Args:
       directory: made where it is missing; gets run.json and bert_config.json.
@@ -59,15 +50,8 @@ def write_run_description(
       groups: the resolved flags.
       config: text of the second file.
     """
-    flags = {key: value for group in groups for key, value in vars(group).items()}
-    path = os.path.join(directory, "run.json")
-    before = flags_of(directory)
-    if before.get("do_train"):
-        for name in sorted(_OF_TRAINING & flags.keys() & before.keys()):
-            if flags[name] != before[name]:
-                _log.warning("going on with --%s=%s; it was %s", name, flags[name], before[name])
     description = {
-        "flags": flags,
+        "flags": flags_by_name(groups),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "tensorflow": tf.__version__,
@@ -76,7 +60,7 @@ def write_run_description(
     }
     tf.io.gfile.makedirs(directory)
     text = json.dumps(description, indent=2, sort_keys=True) + "\n"
-    atomic_files.write_text(path, text)
+    atomic_files.write_text(os.path.join(directory, "run.json"), text)
     atomic_files.write_text(os.path.join(directory, "bert_config.json"), config)
 
 
@@ -91,9 +75,3 @@ def read_object(path: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def flags_of(directory: str) -> dict[str, Any]:
-    """The flags in the run.json of a directory; none where it is missing or damaged."""
-    flags = read_object(os.path.join(directory, "run.json")).get("flags")
-    return flags if isinstance(flags, dict) else {}

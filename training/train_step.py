@@ -37,7 +37,7 @@ class TrainStep:
       schedule: of the learning rate.
       accumulation: parts that each replica's batch is computed in.
       seed: of dropout.
-      half: scale the loss, for float16.
+      use_loss_scale: scale the loss, for float16.
       xla: compile the loss-and-gradient function.
     """
 
@@ -51,7 +51,7 @@ class TrainStep:
         schedule: optimization.Schedule,
         accumulation: int,
         seed: int,
-        half: bool,
+        use_loss_scale: bool,
         xla: bool,
     ):
         self._task = task
@@ -63,7 +63,7 @@ class TrainStep:
         self._random_seed = seed
         with strategy.scope():
             self.optimizer = optimization.AdamWeightDecay(trained)
-            self.loss_scale = optimization.LossScale() if half else None
+            self.loss_scale = optimization.LossScale() if use_loss_scale else None
         compute: Callable = self._loss_and_gradients
         self._compute = tf.function(compute, jit_compile=True, autograph=False) if xla else compute
 

@@ -1,4 +1,4 @@
-"""The sets of a classifier run: which files they come from, their labels, features and batches."""
+"""The sets of a classifier run: which files they come from, their examples and labels."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ import contextlib
 import logging
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from checkpoints import file_names
 from command_line import errors
 from system import inputs, outputs
 from tasks.classifier import examples as task_examples
+from tasks.classifier import features as classifier_features
 from tasks.classifier import glue_tasks, metrics
 from tasks.classifier import options as classifier_options
-from training import label_files
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    import tokenization
-    from training.batching import FeatureBatches as Batches
+from training import fine_tuning_flags, label_files
 
 _log = logging.getLogger(__name__)
 
@@ -29,8 +25,59 @@ _TABLE_ENDINGS = (".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".txt")
 _Sets = dict[str, list[task_examples.InputExample]]
 
 
+def read(*groups: Any) -> ClassifierData:
+    """Checks the flags of run_classifier, and reads the sets that the run needs.
+
+    Args:
+      *groups: as in ``fine_tuning_flags.FineTuningFlags``.
+
+    Raises:
+      errors.FlagError: flags that contradict each other, or the files.
+      errors.UserError: files, rows or examples that are no good.
+    """
+    flags = fine_tuning_flags.FineTuningFlags(*groups)
+    task = flags.task
+    flags.check()
+    if task.also_tasks and not (task.do_eval or task.do_predict):
+        raise errors.FlagError("--also_tasks does nothing without --do_eval or --do_predict")
+    is_custom = glue_tasks.canonical_name(task.task_name) == "custom"
+    files = _custom_files(flags) if is_custom else {}
+    for flag, reason in files.items():
+        if not getattr(task, flag):
+            raise errors.FlagError(
+                f"--{flag} is missing; {reason} with --task_name=custom needs it"
+            )
+    data = ClassifierData(task, _directories_of_labels(flags))
+    if data.name == "custom":  # and no processor of that name
+        for flag in files:
+            paths = inputs.expand(flag, getattr(task, flag))
+            outputs.check_data(flags.run.output_dir, flag, paths)
+    data.read(flags.tuning.do_train, bool(flags.run.eval_steps))
+    return data
+
+
+def _custom_files(flags: fine_tuning_flags.FineTuningFlags) -> dict[str, str]:
+    """The flags of the files that the run reads, each with the flag that makes it do so."""
+    task = flags.task
+    evaluates = "--do_eval" if task.do_eval else "--eval_steps" if flags.run.eval_steps else ""
+    reasons = {
+        "train_file": "--do_train" if flags.tuning.do_train else "",
+        "dev_file": evaluates,
+        "test_file": "--do_predict" if task.do_predict else "",
+    }
+    return {flag: reason for flag, reason in reasons.items() if reason}
+
+
+def _directories_of_labels(flags: fine_tuning_flags.FineTuningFlags) -> list[str]:
+    """Where labels.txt lies that belongs to the checkpoint of a run without training."""
+    run = flags.run
+    has_own = os.path.exists(os.path.join(run.output_dir, "checkpoint"))
+    used = run.named_checkpoint or (run.output_dir if has_own else flags.model.init_checkpoint)
+    return file_names.run_directories([used])
+
+
 class ClassifierData:
-    """The task's examples, labels and features.
+    """The task's labels and examples.
 
     Args:
       task: the flags.
@@ -44,15 +91,11 @@ class ClassifierData:
       metrics: names, the deciding one first.
       examples: by set: "train", and those of ``devs`` and ``tests``.
       devs, tests: the sets to evaluate and to predict, each by the name of its results file.
-      tokenizer, lengths: set before the first batches are asked for.
 
     Raises:
       errors.FlagError: flags that do not fit the task.
       errors.UserError: a processor of one's own that says of itself what cannot be.
     """
-
-    tokenizer: tokenization.FullTokenizer
-    lengths: Sequence[int]
 
     def __init__(self, task: classifier_options.ClassifierOptions, trained: Sequence[str] = ()):
         self._task = task
@@ -67,11 +110,10 @@ class ClassifierData:
         self.examples: _Sets = {}
         self.devs: list[str] = []
         self.tests: list[str] = []
-        self._features: dict[str, dict[str, Any]] = {}
 
     @property
-    def outputs(self) -> str:
-        """What the outputs of a model mean: a checkpoint serves another run if that is the same."""
+    def signature(self) -> str:
+        """What the outputs of a model mean; a checkpoint fits runs of the same signature."""
         if not self.labels:
             return "regression"
         several = "multi-label " if self.kind == task_examples.MULTI_LABEL else ""
@@ -109,8 +151,6 @@ class ClassifierData:
 
     def _check(self, part: str) -> None:
         """Finds what a processor of one's own may do wrong; tables are checked row by row."""
-        from tasks.classifier import features as classifier_features
-
         given = self.examples[part]
         if not isinstance(given, Iterable):
             raise errors.UserError(
@@ -128,38 +168,6 @@ class ClassifierData:
             raise errors.UserError(f"--task_name={self._task.task_name}: no examples for {part}")
         labelled = part not in self.tests
         classifier_features.check(found, self.labels, self.kind, labelled=labelled)
-
-    def batches(self, part: str, batch_size: int, seed: int | None = None) -> Batches:
-        """Batches of a set: endless and shuffled with a seed, else each example once."""
-        from tasks.classifier import features as classifier_features
-        from training import batching
-
-        if part not in self._features:
-            found = classifier_features.encode(
-                self.examples[part],
-                self.labels,
-                self._task.max_seq_length,
-                self.tokenizer,
-                self.kind,
-                labelled=part not in self.tests,
-                shown=self._task.log_examples,
-            )
-            self._features[part] = found._asdict()
-        return batching.FeatureBatches(
-            self._features[part], batch_size=batch_size, seed=seed, lengths=self.lengths
-        )
-
-    def labels_of(self, part: str) -> np.ndarray:
-        """label_ids of a set whose batches were asked for."""
-        return self._features[part]["label_ids"]
-
-    def write_labels(self, directory: str) -> None:
-        """Writes labels.txt, one a line."""
-        from system import atomic_files
-
-        if self.labels:
-            text = "".join(f"{label}\n" for label in self.labels)
-            atomic_files.write_text(os.path.join(directory, label_files.LABELS_FILE), text)
 
 
 def _processor(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from command_line import options
+from training import fine_tuning_flags
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,12 +65,4 @@ class ClassifierOptions:
     )
 
 
-GROUPS = (
-    ClassifierOptions,
-    options.TokenizerOptions,
-    options.ModelOptions,
-    options.FineTuningOptions,
-    options.OptimizerOptions,
-    options.RunOptions,
-    options.DeviceOptions,
-)
+GROUPS = (ClassifierOptions, *fine_tuning_flags.SHARED_GROUPS)

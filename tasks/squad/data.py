@@ -1,69 +1,131 @@
-"""The question sets of a run: their files, windows and batches; answers, and what they score."""
+"""The question sets of a run: which files they come from, their questions and right answers."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
-
-import tokenization
 from command_line import errors
-from system import inputs
-from tasks.squad import answers as squad_answers
+from system import inputs, outputs
 from tasks.squad import examples as squad_examples
-from tasks.squad import features as squad_features
-from tasks.squad import json_layout
-from tasks.squad import logits as squad_logits
+from tasks.squad import json_layout, prediction_files
 from tasks.squad import options as squad_options
 from tasks.squad import scores as squad_scores
-from tasks.squad import windows as squad_windows
-
-if TYPE_CHECKING:
-    from training.batching import FeatureBatches as Batches
+from training import fine_tuning_flags
 
 _log = logging.getLogger(__name__)
 
 
+def read(*groups: Any) -> SquadData:
+    """Checks the flags of run_squad, and reads the sets that the run needs.
+
+    Args:
+      *groups: as in ``fine_tuning_flags.FineTuningFlags``.
+
+    Raises:
+      errors.FlagError: flags that contradict each other.
+      errors.UserError: files that are missing, or of another layout than SQuAD's.
+    """
+    flags = fine_tuning_flags.FineTuningFlags(*groups)
+    flags.check()
+    _check_files(flags)
+    members = _members(flags.model.init_checkpoint)
+    if len(members) > 1:
+        _check_ensemble(flags, members)
+    task, run = flags.task, flags.run
+    if task.do_predict:
+        prediction_files.check_places(run.output_dir, task.version_2_with_negative)
+    watches_predict = bool(run.eval_steps) and not task.dev_file
+    # Whether a set is needed, and whether its right answers are.
+    needs = {
+        "train": (flags.tuning.do_train, False),
+        "dev": (bool(task.dev_file), task.tunes_threshold or bool(run.eval_steps)),
+        "predict": (
+            task.do_predict or task.do_eval or watches_predict,
+            task.do_eval or watches_predict,
+        ),
+    }
+    scored = {part: is_scored for part, (is_needed, is_scored) in needs.items() if is_needed}
+    data = SquadData(task, members)
+    for part in scored:  # a wrong path shows before a large file is read
+        outputs.check_data(run.output_dir, f"{part}_file", [data.find(part)])
+    for part, is_scored in scored.items():
+        data.read(part, scored=is_scored)
+    return data
+
+
+def _check_files(flags: fine_tuning_flags.FineTuningFlags) -> None:
+    """Requires the files that the run reads, and refuses one that it would not."""
+    task, do_train = flags.task, flags.tuning.do_train
+    if do_train and not task.train_file:
+        raise errors.FlagError("--train_file is missing; --do_train needs it")
+    if flags.run.eval_steps and not (task.dev_file or task.predict_file):
+        raise errors.FlagError("--dev_file is missing; --eval_steps needs it, or --predict_file")
+    if task.dev_file and not (flags.run.eval_steps or task.tunes_threshold):
+        raise errors.FlagError(
+            "--dev_file does nothing without --eval_steps or --null_score_diff_threshold=auto"
+        )
+    if task.tunes_threshold and do_train and not task.dev_file:
+        raise errors.FlagError(
+            "--dev_file is missing; --null_score_diff_threshold=auto needs it with --do_train"
+        )
+    if task.tunes_threshold and not (do_train or task.do_predict or task.do_eval or task.dev_file):
+        raise errors.FlagError(
+            "--null_score_diff_threshold=auto does nothing without --do_predict or --do_eval"
+        )
+
+
+def _members(init_checkpoint: str) -> tuple[str, ...]:
+    """The models that --init_checkpoint names: none, one, or those of an ensemble."""
+    if os.path.exists(init_checkpoint) or os.path.exists(f"{init_checkpoint}.index"):
+        return (init_checkpoint,)  # it may have a comma in its name
+    if not init_checkpoint:
+        return ()
+    members = tuple(path.strip() for path in init_checkpoint.split(","))
+    if not all(members):
+        raise errors.FlagError(
+            f"--init_checkpoint={init_checkpoint}: there is no name before or after a comma"
+        )
+    repeated = [member for member in members if members.count(member) > 1]
+    if repeated:
+        raise errors.FlagError(f"--init_checkpoint names {repeated[0]} more than once")
+    return members
+
+
+def _check_ensemble(flags: fine_tuning_flags.FineTuningFlags, members: Sequence[str]) -> None:
+    """Refuses what several models cannot do together."""
+    for flag, value in (
+        ("do_train", flags.tuning.do_train),
+        ("do_export", flags.task.do_export),
+        ("eval_checkpoint", flags.run.eval_checkpoint),
+    ):
+        if value:
+            raise errors.FlagError(
+                f"--init_checkpoint names {len(members)} models ({', '.join(members)}), which can "
+                f"only predict together; --{flag} takes one"
+            )
+
+
 class SquadData:
-    """The sets "train", "dev" and "predict", each from the file that the flag of its name gives.
+    """The question sets "train", "dev" and "predict", each of the file that its flag names.
 
     Args:
       task: the flags.
+      members: what --init_checkpoint names; several answer together.
 
     Attributes:
       examples: questions of the sets that were read.
-      tokenizer, lengths: set before the first batches are asked for.
-
-    Raises:
-      errors.FlagError: sizes that do not fit each other.
+      references: right answers by question id, of the sets that are to be scored.
+      members: see above.
     """
 
-    tokenizer: tokenization.FullTokenizer
-    lengths: Sequence[int]
-
-    def __init__(self, task: squad_options.SquadOptions):
+    def __init__(self, task: squad_options.SquadOptions, members: Sequence[str] = ()):
         self._task = task
-        self._sizes = squad_windows.Sizes(
-            max_seq_length=task.max_seq_length,
-            doc_stride=task.doc_stride,
-            max_query_length=task.max_query_length,
-        )
-        is_fixed = task.null_score_diff_threshold != "auto"
-        self._options = squad_answers.Options(
-            n_best_size=task.n_best_size,
-            max_answer_length=task.max_answer_length,
-            version_2_with_negative=task.version_2_with_negative,
-            null_score_diff_threshold=float(task.null_score_diff_threshold) if is_fixed else 0.0,
-            exact_texts=task.exact_answer_texts,
-            verbose_logging=task.verbose_logging,
-        )
+        self.members = tuple(members)
         self.examples: dict[str, squad_examples.Examples] = {}
-        self._gold: dict[str, dict[str, list[str]]] = {}
-        self._features: dict[str, squad_features.Features] = {}
-
-    # ------------------------------------------------------------------ reading
+        self.references: dict[str, dict[str, list[str]]] = {}
 
     def find(self, part: str) -> str:
         """The file of a set.
@@ -98,124 +160,7 @@ class SquadData:
             examples = squad_examples.shuffled(examples)
         self.examples[part] = examples
         if scored:
-            self._gold[part] = squad_scores.references(
+            self.references[part] = squad_scores.references(
                 data, path, version_2_with_negative=self._task.version_2_with_negative
             )
         _log.info("%s: %d questions", path, len(examples.questions))
-
-    # ------------------------------------------------------------------ windows
-
-    def features(self, part: str) -> squad_features.Features:
-        """The windows of a set, made when they are first asked for."""
-        if part not in self._features:
-            self._features[part] = self._build(part)
-        return self._features[part]
-
-    def _build(self, part: str) -> squad_features.Features:
-        examples = self.examples[part]
-        features = squad_features.build(
-            examples, self.tokenizer, self._sizes, self._task.num_workers
-        )
-        for row in np.flatnonzero(features.example_index < self._task.log_examples):
-            for line in self._shown(features, int(row), part == "train"):
-                _log.info("%s", line)
-        if part != "train":
-            _log.info(
-                "%d questions, %d windows", len(examples.questions), len(features.example_index)
-            )
-            return features
-        for line in squad_features.summarize(examples, features).lines():
-            _log.info("%s", line)
-        if self._task.whole_answer_windows_only:
-            features = squad_features.with_whole_answer(features)
-            _log.info("training on the %d windows with a whole answer or none to find",
-                      len(features.example_index))  # fmt: skip
-        if not len(features.example_index):
-            raise errors.UserError(
-                f"--train_file={self._task.train_file}: no window is left to train on; expected "
-                "contexts with text, and answers that fit --max_seq_length and of which the "
-                "tokenizer leaves something"
-            )
-        return features
-
-    def _shown(
-        self, features: squad_features.Features, row: int, is_training: bool
-    ) -> Iterator[str]:
-        """The lines that the original release logged of a window."""
-        ids = features.input_ids.row(row).tolist()
-        tokens = self.tokenizer.convert_ids_to_tokens(ids)
-        words, best = features.token_to_orig_map(row), features.token_is_max_context(row)
-        places = np.flatnonzero(words >= 0)
-        rest = [0] * (self._task.max_seq_length - len(ids))
-
-        def numbers(values: Sequence[int]) -> str:
-            return " ".join(map(str, [*values, *rest]))
-
-        yield "*** Example ***"
-        yield f"unique_id: {features.unique_ids[row]}"
-        yield f"example_index: {features.example_index[row]}"
-        yield f"doc_span_index: {features.doc_span_index[row]}"
-        yield f"tokens: {' '.join(tokens)}"
-        yield "token_to_orig_map: " + " ".join(f"{at}:{words[at]}" for at in places)
-        yield "token_is_max_context: " + " ".join(f"{at}:{best[at]}" for at in places)
-        yield f"input_ids: {numbers(ids)}"
-        yield f"input_mask: {numbers([1] * len(ids))}"
-        yield f"segment_ids: {numbers(features.segment_ids.row(row).tolist())}"
-        if is_training and features.is_impossible[row]:
-            yield "impossible example"
-        elif is_training:
-            start, end = int(features.start_positions[row]), int(features.end_positions[row])
-            yield f"start_position: {start}"
-            yield f"end_position: {end}"
-            yield f"answer: {' '.join(tokens[start : end + 1])}"
-
-    def batches(self, part: str, batch_size: int, seed: int | None = None) -> Batches:
-        """Batches of a set's windows: endless and shuffled with a seed, else each window once."""
-        from training import batching
-
-        features = self.features(part)
-        names = ["input_ids", "segment_ids"]
-        if part == "train":
-            names += ["start_positions", "end_positions"]
-        return batching.FeatureBatches(
-            {name: getattr(features, name) for name in names},
-            batch_size=batch_size,
-            seed=seed,
-            lengths=self.lengths,
-        )
-
-    # ------------------------------------------------------------------ answers
-
-    def answers(self, part: str, logits: squad_logits.Logits) -> squad_answers.Answers:
-        """The answers to a set's questions, at a threshold of 0 where that is to be found."""
-        return squad_answers.answer(
-            self.examples[part], self.features(part), logits, self.tokenizer, self._options
-        )
-
-    def scores(self, part: str, answers: squad_answers.Answers) -> dict[str, float]:
-        """What the official scripts would say of the answers."""
-        gold = self._gold[part]
-        if not self._task.version_2_with_negative:
-            return squad_scores.score_v1(gold, answers.predictions)
-        return squad_scores.score_v2(gold, answers.predictions, answers.null_odds)
-
-    def tune(self, part: str, answers: squad_answers.Answers) -> tuple[float, float]:
-        """The threshold with the best F1 on a set, and that F1."""
-        return squad_scores.tune_threshold(
-            self._gold[part], answers.best_texts(), answers.null_odds
-        )
-
-
-def cut_to_windows(
-    features: squad_features.Features, rows: np.ndarray, start: np.ndarray, end: np.ndarray
-) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Results of a batch as ``squad_logits.collect`` takes them, without those of padding.
-
-    Args:
-      features: of all windows.
-      rows: int [B], which ones they are of.
-      start, end: float32 [B, F].
-    """
-    lengths = features.input_ids.lengths[rows].tolist()
-    for index, (row, length) in enumerate(zip(rows.tolist(), lengths, strict=True)):
-        yield row, start[index, :length], end[index, :length]

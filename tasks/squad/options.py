@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
 
 from command_line import errors, options
+from training import fine_tuning_flags
+
+_log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -85,10 +89,33 @@ class SquadOptions:
             is_number = math.isfinite(float(threshold))
         except ValueError:
             is_number = False
-        if not is_number and threshold != "auto":
+        if not is_number and not self.tunes_threshold:
             raise errors.FlagError(
                 f"--null_score_diff_threshold={threshold}: expected a finite number or auto"
             )
+        for flag in ("do_predict", "do_eval"):
+            if getattr(self, flag) and not self.predict_file:
+                raise errors.FlagError(f"--predict_file is missing; --{flag} needs it")
+        if self.version_2_with_negative:
+            return
+        if self.tunes_threshold:
+            raise errors.FlagError(
+                "--null_score_diff_threshold=auto does nothing without --version_2_with_negative; "
+                "add it"
+            )
+        if float(threshold):
+            _log.warning(
+                "--null_score_diff_threshold=%s does nothing without --version_2_with_negative",
+                threshold,
+            )
+
+    @property
+    def tunes_threshold(self) -> bool:
+        """Whether the threshold is found, on --dev_file or by an earlier run."""
+        return self.null_score_diff_threshold == "auto"
+
+
+GROUPS = (SquadOptions, *fine_tuning_flags.SHARED_GROUPS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import pytest
 
 import modeling
 import tiny
 from checkpoints import manager, restore
-from training import compatibility
+from command_line import options
+from training import compatibility, run_files
 
 CONFIG = modeling.BertConfig.from_dict({**tiny.CONFIG, "num_hidden_layers": 3})
 
@@ -22,9 +24,14 @@ HEAD = compatibility.Head("mrpc", "labels 0, 1", 2, "linear", "bidirectional")
         ({}, False, {}, ""),
         ({"kind": "labels 0, 1", "attention": "bidirectional", "task": "rte"}, False, {}, ""),
         ({"kind": "labels 1, 0"}, False, {}, "was trained with labels 1, 0, not labels 0, 1; give"),
-        ({}, False, {"size": 3}, "has a head of 2 outputs, and the task 3 (labels 0, 1); give the"),
+        (
+            {},
+            False,
+            {"num_outputs": 3},
+            "has a head of 2 outputs, and the task 3 (labels 0, 1); give the",
+        ),
         ({}, True, {}, "was trained with --head=bilstm, not --head=linear; give --head=bilstm"),
-        ({}, False, {"name": "bilstm"}, "was trained with --head=linear, not --head=bilstm"),
+        ({}, False, {"kind": "bilstm"}, "was trained with --head=linear, not --head=bilstm"),
         ({"attention": "left_to_right"}, False, {}, "with attention left_to_right, not bidirec"),
         ({"kind": f"labels {'x, ' * 99}"}, False, {}, "x…, not labels 0, 1"),
     ],
@@ -32,7 +39,9 @@ HEAD = compatibility.Head("mrpc", "labels 0, 1", 2, "linear", "bidirectional")
 def test_what_sets_the_head_of_a_checkpoint_apart(tmp_path, state, bilstm, changes, message):
     model = modeling.ClassifierModel(CONFIG, 2, bilstm=bilstm)
     prefix = manager.save(str(tmp_path), 1, modeling.named_variables(model), state=state)
-    found = dataclasses.replace(HEAD, **changes).difference(restore.resolve(prefix))
+    found = dataclasses.replace(HEAD, **changes).mismatch(
+        restore.resolve(prefix), compatibility.Origin.read(prefix)
+    )
     assert message in found and bool(found) == bool(message)
 
 
@@ -51,7 +60,30 @@ def test_labels_beside_a_checkpoint_without_notes_are_compared(tmp_path, outputs
     prefix = manager.save(str(tmp_path), 1, modeling.named_variables(model))
     if lines:
         (tmp_path / "labels.txt").write_text(lines)
-    head = dataclasses.replace(HEAD, outputs=outputs)
-    found = head.difference(restore.resolve(prefix))
+    head = dataclasses.replace(HEAD, signature=outputs)
+    found = head.mismatch(restore.resolve(prefix), compatibility.Origin.read(prefix))
     told = "was trained with labels 0, 1, not labels 1, 0; give the task and the labels ("
     assert found == "" if fits else found.startswith(f"{told}{tmp_path}")
+
+
+def test_changed_flags_of_a_run_that_goes_on_are_named(tmp_path, caplog):
+    prefix = manager.save(str(tmp_path), 1, {"bert/x": 1.0})
+
+    def write(do_train=True, **flags):
+        caplog.clear()
+        tuning = options.FineTuningOptions(do_train=do_train, **flags)
+        groups = [tuning, options.RunOptions(output_dir="x", log_steps=1 + len(flags))]
+        compatibility.Origin.read(prefix).warn_about_changed_flags(groups)
+        run_files.write_run_description(str(tmp_path), ["CPU"], groups, "{}")
+        return [record.getMessage() for record in caplog.records]
+
+    assert write(do_train=False, num_train_epochs=9.0) == []  # a prediction came before
+    assert write(num_train_epochs=3.0) == []
+    assert write(num_train_epochs=3.0) == []
+    assert write(num_train_epochs=9.0, train_batch_size=8) == [
+        "going on with --num_train_epochs=9.0; it was 3.0",
+        "going on with --train_batch_size=8; it was 32",
+    ]
+    (tmp_path / "run.json").write_text('{"flags": ')
+    assert write(num_train_epochs=3.0) == []
+    assert json.loads((tmp_path / "run.json").read_text())["flags"]["num_train_epochs"] == 3

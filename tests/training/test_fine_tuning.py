@@ -12,7 +12,7 @@ import modeling
 import tiny
 from checkpoints import manager, restore
 from command_line import errors, options
-from training import fine_tuning
+from training import compatibility, fine_tuning, fine_tuning_flags
 
 CONFIG = modeling.BertConfig.from_dict({**tiny.CONFIG, "num_hidden_layers": 3})
 
@@ -20,6 +20,10 @@ CONFIG = modeling.BertConfig.from_dict({**tiny.CONFIG, "num_hidden_layers": 3})
 def _schedule(examples, **flags):
     tuning = options.FineTuningOptions(**flags)
     return fine_tuning.create_schedule(options.OptimizerOptions(), tuning, examples)
+
+
+def _read_config(model, checkpoint="", length=16):
+    return fine_tuning.read_config(model, length, compatibility.Origin.read(checkpoint))
 
 
 def test_steps_and_warmup_are_rounded_down():
@@ -52,11 +56,11 @@ def test_frozen_scopes():
         fine_tuning.frozen_scopes(4, CONFIG)
 
 
-def test_new_scopes():
-    kept = options.FineTuningOptions()
-    assert fine_tuning.new_scopes(kept, ("output_",)) == ()
+def test_scopes_of_a_new_head():
+    scopes = fine_tuning._scopes_to_reinitialize
+    assert scopes(options.FineTuningOptions(), ("output_",)) == ()
     new = options.FineTuningOptions(new_head=True, head="bilstm")
-    assert fine_tuning.new_scopes(new, ("output_",)) == ("output_", "bilstm/")
+    assert scopes(new, ("output_",)) == ("output_", "bilstm/")
 
 
 @pytest.mark.parametrize("place", ["init_checkpoint", "output_dir"])
@@ -68,12 +72,10 @@ def test_attention_follows_the_checkpoint(tmp_path, place):
     prefix = manager.save(str(tmp_path / "run"), 3, variables, keep=1, state=state)
     init, output = (prefix, "out") if place == "init_checkpoint" else ("", "run")
     flags = options.ModelOptions(bert_config_file=path)
-    found = fine_tuning.read_config(
-        flags, 16, restore.starting_checkpoint(init, str(tmp_path / output))
-    )
+    found = _read_config(flags, restore.starting_checkpoint(init, str(tmp_path / output)))
     assert found.attention == "left_to_right"
     assert restore.starting_checkpoint("", str(tmp_path / "no")) == ""
-    assert fine_tuning.read_config(flags, 16).attention == "bidirectional"
+    assert _read_config(flags).attention == "bidirectional"
 
 
 @pytest.mark.parametrize("before, fits", [("GELU", True), ("gelu_new", True), ("tanh", False)])
@@ -83,17 +85,17 @@ def test_the_activation_beside_a_checkpoint(tmp_path, before, fits):
     (tmp_path / "run/bert_config.json").write_text(json.dumps({"hidden_act": before}))
     flags = options.ModelOptions(bert_config_file=path)
     if fits:
-        assert fine_tuning.read_config(flags, 16, prefix).hidden_act == "gelu"
+        assert _read_config(flags, prefix).hidden_act == "gelu"
         return
     with pytest.raises(errors.UserError, match="has hidden_act gelu, but .* trained with tanh"):
-        fine_tuning.read_config(flags, 16, prefix)
+        _read_config(flags, prefix)
 
 
 def test_sequences_longer_than_the_positions(tmp_path):
     flags = options.ModelOptions(bert_config_file=tiny.write_config(tmp_path / "config.json"))
     assert json.loads((tmp_path / "config.json").read_text())["max_position_embeddings"] == 24
     with pytest.raises(errors.FlagError, match="Cannot use sequence length.*25.* 24"):
-        fine_tuning.read_config(flags, 25)
+        _read_config(flags, length=25)
 
 
 def test_attention_of_a_checkpoint_to_evaluate(tmp_path):
@@ -106,20 +108,25 @@ def test_attention_of_a_checkpoint_to_evaluate(tmp_path):
     flags = options.ModelOptions(bert_config_file=path)
     for name, attention in (("", "bidirectional"), (prefix, "left_to_right")):
         source = restore.starting_checkpoint("", str(tmp_path / "run"), name)
-        found = fine_tuning.read_config(flags, 16, source)
+        found = _read_config(flags, source)
         assert found.attention == attention
 
 
 def test_flags_that_do_nothing_are_named(tmp_path, caplog):
     run = options.RunOptions(output_dir=str(tmp_path), save_weights_only=True)
-    fine_tuning.warn_about_unused_flags(options.FineTuningOptions(new_head=True), run)
+
+    def warn(tuning):
+        flags = fine_tuning_flags.FineTuningFlags(None, None, None, tuning, None, run, None)
+        fine_tuning._warn_about_unused_flags(flags)
+
+    warn(options.FineTuningOptions(new_head=True))
     assert [record.message.split()[0] for record in caplog.records] == [
         "--save_weights_only", "--new_head"
     ]  # fmt: skip
     caplog.clear()
     trains = options.FineTuningOptions(new_head=True, do_train=True)
-    fine_tuning.warn_about_unused_flags(trains, run)
+    warn(trains)
     assert not caplog.records
     manager.save(str(tmp_path), 1, modeling.named_variables(modeling.ClassifierModel(CONFIG, 2)))
-    fine_tuning.warn_about_unused_flags(trains, run)
+    warn(trains)
     assert f"--new_head does nothing: training goes on from {tmp_path}" in caplog.text

@@ -19,7 +19,7 @@ import tiny
 from checkpoints import manager
 from command_line import errors, options
 from tasks.pretraining import objectives, record_batches, records
-from training import loop
+from training import loop, run_state
 
 CONFIG = modeling.BertConfig.from_dict(tiny.CONFIG)
 STILL = dataclasses.replace(CONFIG, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
@@ -38,19 +38,16 @@ def _batches(data, size=8, seed=1, **more):
 def _trainer(directory, config=CONFIG, objective="mlm_nsp", device=None, init="", **run):
     device = device or options.DeviceOptions()
     run = {"save_checkpoints_steps": 100, "log_steps": 1, "random_seed": 3, **run}
-    return loop.Trainer(
-        lambda: objectives.create_objective(
-            objective,
-            config,
-            compute_dtype=getattr(tf, device.precision),
-            static_shapes=device.static_shapes,
-            seed=run["random_seed"],
-        ),
-        strategy=tf.distribute.get_strategy(),
-        run=options.RunOptions(output_dir=str(directory), **run),
-        device=device,
-        init_checkpoint=init,
+    task = objectives.create_objective(
+        objective,
+        config,
+        compute_dtype=getattr(tf, device.precision),
+        static_shapes=device.static_shapes,
+        seed=run["random_seed"],
     )
+    run = options.RunOptions(output_dir=str(directory), **run)
+    state = run_state.RunState(task, run=run, init_checkpoint=init)
+    return loop.Trainer(task, state, strategy=tf.distribute.get_strategy(), run=run, device=device)
 
 
 def _train(trainer, batches, schedule, accumulation=1, evaluate=None):
@@ -197,7 +194,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_last_checkpoint(da
     _train(trainer, _batches(data), _schedule(3))
     again = _trainer(tmp_path)
     again.prepare_training(_schedule(9), 8)
-    again.variables["bert/pooler/dense/bias"].assign(tf.fill([16], np.nan))
+    again.state.variables["bert/pooler/dense/bias"].assign(tf.fill([16], np.nan))
     with pytest.raises(errors.UserError, match=r"step 4: not finite .*model\.ckpt-3\. Lower"):
         again.train(_batches(data))
     assert again.step == 3
@@ -213,15 +210,15 @@ def test_float16_overflow_skips_steps_and_does_not_apply_them(data, tmp_path, mo
     big = dataclasses.replace(STILL, initializer_range=0.3)
     device = options.DeviceOptions(precision="float16")
     trainer = _trainer(tmp_path, config=big, device=device)
-    before = {name: v.numpy() for name, v in trainer.variables.items()}
+    before = {name: v.numpy() for name, v in trainer.state.variables.items()}
     applied, saves = [], []
-    advance, save = trainer._advance, trainer._save
-    trainer._save = lambda *a, **k: (saves.append(trainer.step), save(*a, **k))[1]
+    advance, save = trainer._advance, trainer.state.save
+    trainer.state.save = lambda *a, **k: (saves.append(trainer.step), save(*a, **k))[1]
 
     def watch(*arguments):
         advance(*arguments)
         if not trainer.step:
-            for name, variable in trainer.variables.items():
+            for name, variable in trainer.state.variables.items():
                 np.testing.assert_array_equal(variable, before[name])
         applied.append(trainer.step)
 
@@ -286,7 +283,7 @@ def test_init_checkpoint_gives_weights_but_no_step_and_no_moments(data, tmp_path
     assert trainer.step == 1
     first = tiny.read_checkpoint(source)
     begun = tiny.read_checkpoint(tmp_path / "second/model.ckpt-0")
-    for name in trainer.variables:
+    for name in trainer.state.variables:
         np.testing.assert_array_equal(begun[name], first[name], err_msg=name)
         assert not begun[f"{name}/adam_m"].any()
     assert begun["global_step"] == 0
@@ -295,21 +292,21 @@ def test_init_checkpoint_gives_weights_but_no_step_and_no_moments(data, tmp_path
 def test_objective_without_next_sentence_leaves_its_head_alone(data, tmp_path):
     for objective in ("mlm", "ltr"):
         trainer = _trainer(tmp_path / objective, objective=objective)
-        before = {name: v.numpy() for name, v in trainer.variables.items()}
+        before = {name: v.numpy() for name, v in trainer.state.variables.items()}
         _train(trainer, _batches(data), _schedule(3))
-        for name, variable in trainer.variables.items():
+        for name, variable in trainer.state.variables.items():
             untouched = name.startswith(("bert/pooler", "cls/seq_relationship"))
             assert np.array_equal(variable.numpy(), before[name]) is untouched, name
 
 
 def test_a_rule_that_matches_no_variable_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="no variable in bert/pooling/"):
-        loop._without({"bert/pooler/dense/bias": tf.Variable(0.0)}, ["bert/pooling/"])
+        run_state.outside({"bert/pooler/dense/bias": tf.Variable(0.0)}, ["bert/pooling/"])
 
 
 def test_a_variable_without_gradient_is_an_error(data, tmp_path):
     trainer = _trainer(tmp_path, objective="mlm")
-    trainer._trained = dict(trainer.variables)  # as if the task excused none
+    trainer.state.trained = dict(trainer.state.variables)  # as if the task excused none
     with pytest.raises(RuntimeError, match="does not depend on bert/pooler/dense/bias"):
         _train(trainer, _batches(data), _schedule(3))
 
@@ -391,32 +388,32 @@ def test_an_evaluation_lost_to_a_kill_is_made_up_for(data, tmp_path):
 
 def test_evaluation_needs_trained_weights(data, tmp_path):
     with pytest.raises(errors.UserError, match="nothing to evaluate"):
-        _trainer(tmp_path).restore_for_evaluation()
+        _trainer(tmp_path).state.restore_for_evaluation()
     _train(_trainer(tmp_path / "first"), _batches(data), _schedule(2))
     first = tiny.read_checkpoint(tmp_path / "first/model.ckpt-2")
     encoder = {n: v for n, v in first.items() if n.startswith("bert/") and "adam" not in n}
     prefix = manager.save(str(tmp_path / "encoder"), 2, encoder)
     with pytest.raises(errors.UserError, match="lacks cls/.*untrained head"):
-        _trainer(tmp_path / "none", init=prefix).restore_for_evaluation()
+        _trainer(tmp_path / "none", init=prefix).state.restore_for_evaluation()
     # Masked words alone need no next-sentence head.
     without = {n: v for n, v in first.items() if "adam" not in n and "seq_rel" not in n}
     prefix = manager.save(str(tmp_path / "mlm"), 2, without)
-    _trainer(tmp_path / "none", objective="mlm", init=prefix).restore_for_evaluation()
+    _trainer(tmp_path / "none", objective="mlm", init=prefix).state.restore_for_evaluation()
     with pytest.raises(errors.UserError, match="untrained head"):
-        _trainer(tmp_path / "none", init=prefix).restore_for_evaluation()
+        _trainer(tmp_path / "none", init=prefix).state.restore_for_evaluation()
 
 
 def test_what_can_be_evaluated(data, tmp_path):
     """A checkpoint of a run, its weights without optimizer, and one without a step."""
     trainer = _trainer(tmp_path)
     _train(trainer, _batches(data), _schedule(2))
-    weights = trainer.save_weights()
-    bare = {n: v for n, v in trainer.variables.items()}
+    weights = trainer.state.save_weights()
+    bare = {n: v for n, v in trainer.state.variables.items()}
     bare = manager.save(str(tmp_path / "bare"), 5, bare)
     wanted = trainer.evaluate(_batches(data, seed=None))
     for checkpoint, step in ((weights, 2), (str(tmp_path / "model.ckpt-2.index"), 2), (bare, 0)):
         other = _trainer(tmp_path / "other", random_seed=4)
-        other.restore_for_evaluation(checkpoint)
+        other.state.restore_for_evaluation(checkpoint)
         found = other.evaluate(_batches(data, seed=None))
         assert found == pytest.approx({**wanted, "global_step": step}, abs=1e-6)
 
@@ -425,7 +422,7 @@ def test_what_can_be_evaluated(data, tmp_path):
 def test_several_steps_in_one_call_equal_single_ones(data, tmp_path):
     for calls in (1, 3):
         trainer = _trainer(tmp_path / str(calls), save_checkpoints_steps=4, log_steps=100)
-        trainer._calls_on_device = calls
+        trainer._steps_per_call = calls
         _train(trainer, _batches(data), _schedule(8))
         assert manager.listed(str(tmp_path / str(calls)))[1].endswith("-4")
     one, three = (tiny.read_checkpoint(tmp_path / name / "model.ckpt-8") for name in ("1", "3"))
@@ -435,7 +432,7 @@ def test_several_steps_in_one_call_equal_single_ones(data, tmp_path):
 
 def test_a_call_of_several_steps_ends_at_the_first_that_is_not_finite(data, tmp_path):
     trainer = _trainer(tmp_path, log_steps=100)
-    trainer._calls_on_device = 10
+    trainer._steps_per_call = 10
     # The rate of step 3 is large enough to make the weights overflow.
     with pytest.raises(errors.UserError, match="step 3: not finite"):
         _train(trainer, _batches(data), _schedule(9, peak=1e38))

@@ -49,7 +49,7 @@ def test_parts_are_padded_to_their_own_longest_row(parts, static, wanted):
         schedule=optimization.Schedule(1e-3, 10),
         accumulation=parts,
         seed=1,
-        half=False,
+        use_loss_scale=False,
         xla=False,
     )
     done = train.run(iter(dataset), tf.constant(1))

@@ -12,6 +12,7 @@ from command_line import errors
 from tasks.classifier import data as classifier_data
 from tasks.classifier import glue_tasks
 from tasks.classifier import options as classifier_options
+from training import label_files
 
 
 @pytest.fixture
@@ -62,9 +63,9 @@ def test_where_labels_come_from(make, tmp_path):
 
 
 def test_what_outputs_mean(make):
-    assert make(train=TRAIN).outputs == "labels neg, pos"
-    assert make(train=TRAIN, multi_label=True).outputs == "multi-label labels neg, pos"
-    assert make(train=TRAIN, regression=True).outputs == "regression"
+    assert make(train=TRAIN).signature == "labels neg, pos"
+    assert make(train=TRAIN, multi_label=True).signature == "multi-label labels neg, pos"
+    assert make(train=TRAIN, regression=True).signature == "regression"
 
 
 def test_sets(make, tmp_path):
@@ -73,7 +74,7 @@ def test_sets(make, tmp_path):
     sizes = {name: len(examples) for name, examples in data.examples.items()}
     assert sizes == {"train": 2, "eval_results": 2, "test_results": 3}
     assert data.devs == ["eval_results"] and data.tests == ["test_results"]
-    data.write_labels(str(tmp_path))
+    label_files.write_labels(str(tmp_path), data.labels)
     assert (tmp_path / "labels.txt").read_text() == "neg\npos\n"
     # Evaluation during the training alone.
     data = make(train=TRAIN, dev=TRAIN, do_eval=False)
@@ -127,7 +128,7 @@ def test_labels_with_spaces_are_found_again(make, tmp_path):
     rows = {"multi_label": True, "do_eval": True, "dev_file": str(tmp_path / "rows.jsonl")}
     trained = make(train_file=rows["dev_file"], **rows)
     assert trained.labels == ["a", "b  c", "d", "e"]
-    trained.write_labels(str(tmp_path))
+    label_files.write_labels(str(tmp_path), trained.labels)
     again = make([str(tmp_path)], **rows)
     assert again.labels == trained.labels
     again.read(False, False)
@@ -241,7 +242,7 @@ def test_a_processor_that_gives_no_examples(own, given, message):
 
 
 def test_labels_with_commas_are_told_apart(own):
-    found = {own(labels=labels).outputs for labels in (["a", "b, c"], ["a, b", "c"])}
+    found = {own(labels=labels).signature for labels in (["a", "b, c"], ["a, b", "c"])}
     assert found == {'labels ["a", "b, c"]', 'labels ["a, b", "c"]'}
 
 
@@ -250,12 +251,12 @@ def test_labels_may_be_numbers(own, labels, tmp_path):
     data = own(labels=labels)
     assert data.labels == [str(label) for label in labels]
     data.read(False, False)
-    assert data.outputs == f"labels {', '.join(map(str, labels))}"
-    data.write_labels(str(tmp_path))
+    assert data.signature == f"labels {', '.join(map(str, labels))}"
+    label_files.write_labels(str(tmp_path), data.labels)
     assert (tmp_path / "labels.txt").read_text().split() == data.labels
 
 
 def test_labels_of_a_regression_are_not_asked_for(own):
     data = own(kind="regression", labels=[None])  # as in many a processor for STS-B
-    assert data.labels == [] and data.outputs == "regression"
+    assert data.labels == [] and data.signature == "regression"
     assert data.metrics == ("pearson", "spearman")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from tasks.squad import answers as squad_answers
 from tasks.squad import logits as squad_logits
 from tasks.squad import options as squad_options
 from tasks.squad import predictor
+from training import fine_tuning_flags
 
 
 class _Data:
@@ -38,25 +40,39 @@ def _entry(text):
     return squad_answers.Entry(text, 1.0, 0.0, 0.0)
 
 
+class _Scored(NamedTuple):
+    """A predictor, and the scores of what it answers."""
+
+    predictor: predictor.Predictor
+    data: _Data
+
+    def scores(self, part):
+        return self.data.scores(part, self.predictor.answers(part))
+
+
 class _Trainer:
     is_chief = False
     step = 3
-    at_hand = "newest"
+    loaded_checkpoint = "newest"
+
+    @property
+    def state(self):
+        return self
 
     def ensure_loaded(self, checkpoint, flag):
         assert flag == "--init_checkpoint"  # which names the members
-        self.at_hand = checkpoint
+        self.loaded_checkpoint = checkpoint
 
 
 @pytest.fixture
 def made(monkeypatch):
-    """Makes an ``Answering`` whose logits are numbers: those of a set are one more than 10."""
+    """Makes a predictor whose logits are numbers: those of a set are one more than 10."""
     predicted = []
     worth = {"newest": 0.0, "a": 1.0, "b": 4.0}
 
     def collect(features, _):
-        predicted.append((trainer.at_hand, features.part))
-        return worth[trainer.at_hand] + (10 if features.part == "dev" else 0)
+        predicted.append((trainer.loaded_checkpoint, features.part))
+        return worth[trainer.loaded_checkpoint] + (10 if features.part == "dev" else 0)
 
     monkeypatch.setattr(squad_logits, "collect", collect)
     monkeypatch.setattr(squad_logits, "average", np.mean)
@@ -65,7 +81,8 @@ def made(monkeypatch):
     def make(members=(), **flags):
         task = squad_options.SquadOptions(version_2_with_negative=True, **flags)
         run = options.RunOptions(output_dir="nowhere")
-        return predictor.Answering(trainer, data, task, run, members)
+        flags = fine_tuning_flags.FineTuningFlags(task, None, None, None, None, run, None)
+        return _Scored(predictor.Predictor(trainer, data, flags, members), data)
 
     return types.SimpleNamespace(make=make, predicted=predicted, data=data)
 

@@ -1,4 +1,4 @@
-"""The sets of a run and the file of a threshold; more in test_run_squad.py."""
+"""Question sets cut into windows: batches, answers, scores; more in test_run_squad.py."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from command_line import errors
 from tasks.squad import data as squad_data
 from tasks.squad import logits as squad_logits
 from tasks.squad import options as squad_options
+from tasks.squad import windowed_data
 
 
 def _data(tmp_path, part="predict", paragraphs=None, scored=False, **flags):
     path = tmp_path / "file.json"
     tiny_squad.write_json(path, *(paragraphs or tiny_squad.colour_paragraphs(5)))
     flags = {"max_seq_length": 20, "max_query_length": 4, "num_workers": 1, **flags}
-    data = squad_data.SquadData(squad_options.SquadOptions(**{f"{part}_file": str(path)}, **flags))
-    data.tokenizer = squad_files.tokenizer(
-        tmp_path, " ".join(["what", "?", *tiny_squad.LETTERS, *tiny_squad.COLOURS])
-    )
-    data.lengths = ()
+    task = squad_options.SquadOptions(**{f"{part}_file": str(path)}, **flags)
+    data = squad_data.SquadData(task)
     data.read(part, scored=scored)
-    return data
+    return windowed_data.WindowedData(task, data, _tokenizer(tmp_path))
+
+
+def _tokenizer(tmp_path):
+    words = ["what", "?", *tiny_squad.LETTERS, *tiny_squad.COLOURS]
+    return squad_files.tokenizer(tmp_path, " ".join(words))
 
 
 def test_batches_of_training_have_the_positions(tmp_path):
@@ -51,7 +54,7 @@ def test_results_are_cut_to_the_windows(tmp_path):
     features = data.features("predict")
     rows = np.array([3, 0, 4])
     start = np.arange(60.0).reshape(3, 20)
-    found = list(squad_data.cut_to_windows(features, rows, start, -start))
+    found = list(windowed_data.cut_to_windows(features, rows, start, -start))
     lengths = features.input_ids.lengths
     for index, (row, first, last) in enumerate(found):
         assert row == rows[index] and len(first) == lengths[row]
@@ -62,7 +65,7 @@ def test_results_are_cut_to_the_windows(tmp_path):
 def _peaks(data, height):
     """Logits with a peak at the answer of each question's only window."""
     features = data.features("predict")
-    vocab = data.tokenizer.vocab
+    vocab = data._tokenizer.vocab
     colours = [vocab[colour] for colour in tiny_squad.COLOURS]
     sides = [
         np.isin(features.input_ids.row(row), colours) * height

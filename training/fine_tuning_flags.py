@@ -1,0 +1,61 @@
+"""The flags that every fine-tuning command shares, and what contradicts what. No TensorFlow."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from command_line import errors, options
+from system import outputs
+
+# What a fine-tuning command has beside the group of its task, in the order of FineTuningFlags.
+SHARED_GROUPS = (
+    options.TokenizerOptions,
+    options.ModelOptions,
+    options.FineTuningOptions,
+    options.OptimizerOptions,
+    options.RunOptions,
+    options.DeviceOptions,
+)
+
+
+class FineTuningFlags(NamedTuple):
+    """One instance of each group.
+
+    Attributes:
+      task: the group of the task, with max_seq_length, do_predict, do_eval and do_export.
+    """
+
+    task: Any
+    text: options.TokenizerOptions
+    model: options.ModelOptions
+    tuning: options.FineTuningOptions
+    optimizer: options.OptimizerOptions
+    run: options.RunOptions
+    device: options.DeviceOptions
+
+    @property
+    def checkpoint_to_use(self) -> str:
+        """--eval_checkpoint, where a run that does not train names a path with it."""
+        return "" if self.tuning.do_train else self.run.named_checkpoint
+
+    def check(self) -> None:
+        """Finds contradictions that need no file.
+
+        Raises:
+          errors.FlagError: naming the flags, and what to add or leave out.
+        """
+        task, run = self.task, self.run
+        if not (self.tuning.do_train or task.do_eval or task.do_predict or task.do_export):
+            raise errors.FlagError(
+                "nothing to do: give --do_train, --do_eval, --do_predict or --do_export"
+            )
+        if run.eval_steps and not self.tuning.do_train:
+            raise errors.FlagError("--eval_steps does nothing without --do_train; add it")
+        if run.eval_checkpoint == "all" and not task.do_eval:
+            raise errors.FlagError("--eval_checkpoint=all does nothing without --do_eval; add it")
+        if run.eval_checkpoint and not (task.do_eval or task.do_predict or task.do_export):
+            raise errors.FlagError(
+                f"--eval_checkpoint={run.eval_checkpoint} does nothing without --do_eval, "
+                "--do_predict or --do_export; add one"
+            )
+        outputs.check_directory("output_dir", run.output_dir)

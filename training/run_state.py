@@ -1,0 +1,255 @@
+"""Where the weights of a run come from, and where they are kept: restore, resume, save.
+
+Order in which a training run gets its weights: the newest checkpoint of the output directory, with
+optimizer, step and position in the data; else the initial checkpoint, weights only; else random
+values.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+import modeling
+from checkpoints import manager, matching, restore, tf_checkpoint
+from command_line import errors, options
+from training import compatibility, protocols, train_step
+
+_log = logging.getLogger(__name__)
+
+
+class BestMetric(NamedTuple):
+    """Which result tells the best checkpoint, and whether a higher one is better."""
+
+    result: str = "loss"
+    higher: bool = False
+
+
+class RunState:
+    """The variables of a run and the step they are at.
+
+    Args:
+      task: its model has the variables; made under the scope of the strategy that runs it.
+      run: where to save, and how often.
+      init_checkpoint: weights to start from when the output directory has none; may be empty.
+      signature: what is trained, such as "--objective=mlm"; saved with every checkpoint, and
+        compared when one is used again.
+      metadata: what else to save with every checkpoint, such as {"attention": "left_to_right"}.
+      reinitialize: scopes, such as "output_", that keep their random values whatever the initial
+        checkpoint holds.
+
+    Attributes:
+      variables: of the model, by checkpoint name.
+      trained: those that the loss changes.
+      global_step: int64 [], updates made so far.
+      examples_seen: position in the training data.
+      train_step: set by ``begin_training``.
+      loaded_checkpoint: whose weights the model has; "" is the newest, None is none.
+    """
+
+    def __init__(
+        self,
+        task: protocols.Task,
+        *,
+        run: options.RunOptions,
+        init_checkpoint: str = "",
+        signature: str = "",
+        metadata: Mapping[str, str] | None = None,
+        reinitialize: Sequence[str] = (),
+    ):
+        self.variables = modeling.named_variables(task.model)
+        self.trained = outside(self.variables, task.without_gradient)
+        self.global_step = tf.Variable(
+            0,
+            dtype=tf.int64,
+            trainable=False,
+            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+            name="global_step",
+        )
+        self.examples_seen = 0
+        self.train_step: train_step.TrainStep | None = None
+        self._run = run
+        self._init_checkpoint = init_checkpoint
+        self._signature = signature
+        self._metadata = dict(metadata or {})
+        self._reinitialize = reinitialize
+        self._saved_step = -1
+        self._variables_listed = False
+        self.loaded_checkpoint: str | None = None
+
+    @property
+    def step(self) -> int:
+        """Updates made so far."""
+        return int(self.global_step.numpy())
+
+    # ------------------------------------------------------------------ restoring
+
+    def begin_training(self, step: train_step.TrainStep, batch_size: int) -> None:
+        """Gives all variables, those of the optimizer too, the values that training starts from.
+
+        Args:
+          step: holds the optimizer and the loss scale.
+          batch_size: examples of a step; tells the position in the data of checkpoints by other
+            programs.
+
+        Raises:
+          errors.UserError: checkpoints that are damaged or do not fit the model.
+        """
+        self.train_step = step
+        self.loaded_checkpoint = ""  # from here on the newest weights
+        manager.require_listing(self._run.output_dir)
+        newest = manager.latest(self._run.output_dir)
+        if newest:
+            self._resume(newest, batch_size)
+        elif self._init_checkpoint:
+            requested = outside(self.variables, self._reinitialize)
+            restore.restore(requested, restore.resolve(self._init_checkpoint))
+            fresh = [name for name in self.variables if name not in requested]
+            if fresh:
+                _log.info("random, whatever the checkpoint holds: %s", errors.some(fresh))
+            self._variables_listed = True
+        else:
+            _log.info("no --init_checkpoint: all weights are random")
+
+    def _resume(self, newest: str, batch_size: int) -> None:
+        if self._init_checkpoint:
+            _log.info("going on from %s; --init_checkpoint is ignored", newest)
+        state = self._read_state(newest)
+        restore.restore_all(self._everything(), newest)
+        scale = self.train_step.loss_scale if self.train_step else None
+        try:
+            # A checkpoint of another program has no state.
+            self.examples_seen = int(state.get("examples_seen", self.step * batch_size))
+            if scale and "loss_scale" in state:
+                scale.scale.assign(float(state["loss_scale"]))
+                scale.good_steps.assign(int(state["good_steps"]))
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise errors.UserError(
+                f"{newest}.state.json: damaged: {error!r}; delete it to go on from "
+                "global_step x --train_batch_size examples"
+            ) from None
+
+    def _read_state(self, prefix: str) -> Mapping[str, Any]:
+        origin = compatibility.Origin.read(prefix)
+        origin.check_signature(self._signature)
+        return origin.state
+
+    def ensure_loaded(self, checkpoint: str = "", flag: str = "--eval_checkpoint") -> None:
+        """``restore_for_evaluation``, unless the model has these weights."""
+        if checkpoint != self.loaded_checkpoint:
+            self.restore_for_evaluation(checkpoint, flag)
+
+    def restore_for_evaluation(self, checkpoint: str = "", flag: str = "--eval_checkpoint") -> None:
+        """Gives the model trained weights; optimizer state is not needed.
+
+        Args:
+          checkpoint: what to evaluate; empty for the newest of the output directory, or the initial
+            checkpoint where there is none.
+          flag: that named it, for messages.
+
+        Raises:
+          errors.UserError: there is none, it lacks variables that the metrics depend on, or it has
+            more of an encoder than the model.
+        """
+        directory = self._run.output_dir
+        newest = checkpoint or manager.latest(directory)
+        if not checkpoint:
+            flag = "--output_dir" if newest else "--init_checkpoint"
+        if newest:
+            is_ignored = self._init_checkpoint and flag != "--init_checkpoint"
+            unused = "; --init_checkpoint is ignored" if is_ignored else ""
+            _log.info("with the weights of %s%s", newest, unused)
+        elif self._init_checkpoint:
+            _log.info("no trained model in %s, using --init_checkpoint", directory)
+        else:
+            raise errors.UserError(
+                f"nothing to evaluate: no checkpoint in --output_dir={directory} and no "
+                "--init_checkpoint; train first (--do_train) or name one"
+            )
+        source = restore.resolve(newest or self._init_checkpoint, flag)
+        self._read_state(source.path)
+        self.check_trained(source, flag)
+        restore.restore(self.variables, source, what=flag, each_variable=not self._variables_listed)
+        self._variables_listed = True
+        step = source.read(["global_step"])["global_step"] if "global_step" in source.shapes else 0
+        self.global_step.assign(int(step) if newest else 0)
+        self.loaded_checkpoint = checkpoint
+
+    def check_trained(self, source: tf_checkpoint.NamedArrays, flag: str) -> None:
+        """Checks that a checkpoint is of this model, with a trained head.
+
+        Args:
+          source: what ``restore.resolve`` returned.
+          flag: that named it.
+
+        Raises:
+          errors.UserError: results with it would not be those of a trained model.
+        """
+        where = f"{flag}={source.path}"
+        names = [*source.shapes, *source.ignored]
+        matching.require_encoder(self.variables, names, where)
+        shapes = {name: tuple(variable.shape) for name, variable in self.variables.items()}
+        reason = matching.untrained_reason(shapes, self.trained, source.shapes)
+        if reason:
+            raise errors.UserError(f"{where}: {reason}")
+
+    # ------------------------------------------------------------------ saving
+
+    def _everything(self) -> dict[str, tf.Variable]:
+        """All that a resumed run needs, by checkpoint name."""
+        slots = self.train_step.optimizer.slots() if self.train_step else {}
+        return {**self.variables, **slots, "global_step": self.global_step}
+
+    def save(self, directory: str, keep: int, **more: float) -> str:
+        """Writes everything that a resumed run needs, and ``more`` into the state beside it."""
+        state = {"examples_seen": self.examples_seen, "kind": self._signature, **self._metadata}
+        state |= more
+        scale = self.train_step.loss_scale if self.train_step else None
+        if scale:
+            state["loss_scale"] = float(scale.scale.numpy())
+            state["good_steps"] = int(scale.good_steps.numpy())
+        return manager.save(directory, self.step, self._everything(), keep=keep, state=state)
+
+    def save_step(self) -> None:
+        """Saves this step in the output directory, unless it has been saved."""
+        if self.step != self._saved_step:
+            prefix = self.save(self._run.output_dir, self._run.keep_checkpoint_max)
+            self._saved_step = self.step
+            _log.info("saved %s", prefix)
+
+    def mark_saved(self) -> None:
+        """Says that the output directory has a checkpoint of this step."""
+        self._saved_step = self.step
+
+    def save_weights(self) -> str:
+        """Writes the weights without optimizer state to <output_dir>/weights/."""
+        directory = os.path.join(self._run.output_dir, "weights")
+        values = {**self.variables, "global_step": self.global_step}
+        state = {"kind": self._signature, **self._metadata}
+        return manager.save(directory, self.step, values, keep=1, state=state)
+
+    def keep_if_best(self, results: Mapping[str, float], best: BestMetric) -> None:
+        """Saves to <output_dir>/best what is better than the checkpoint there."""
+        directory = os.path.join(self._run.output_dir, "best")
+        kept = manager.latest(directory)
+        before = manager.read_state(kept).get(best.result) if kept else None
+        value = results[best.result]
+        if before is None or (value > before if best.higher else value < before):
+            prefix = self.save(directory, keep=1, **{best.result: value})
+            _log.info("best %s so far, kept as %s", best.result, prefix)
+
+
+def outside(variables: Mapping[str, tf.Variable], scopes: Sequence[str]) -> dict[str, tf.Variable]:
+    """The variables outside some scopes.
+
+    Raises:
+      ValueError: a scope that no variable is in.
+    """
+    for scope in scopes:
+        if not any(name.startswith(scope) for name in variables):
+            raise ValueError(f"no variable in {scope}")
+    return {n: v for n, v in variables.items() if not n.startswith(tuple(scopes))}
