@@ -13,6 +13,7 @@ from tasks.squad import examples as squad_examples
 from tasks.squad import json_layout, prediction_files
 from tasks.squad import options as squad_options
 from tasks.squad import scores as squad_scores
+from tasks.squad import windows as squad_windows
 from training import fine_tuning_flags
 
 _log = logging.getLogger(__name__)
@@ -118,12 +119,21 @@ class SquadData:
     Attributes:
       examples: questions of the sets that were read.
       references: right answers by question id, of the sets that are to be scored.
+      sizes: of the windows.
       members: see above.
+
+    Raises:
+      errors.FlagError: sizes that do not fit each other.
     """
 
     def __init__(self, task: squad_options.SquadOptions, members: Sequence[str] = ()):
         self._task = task
         self.members = tuple(members)
+        self.sizes = squad_windows.Sizes(
+            max_seq_length=task.max_seq_length,
+            doc_stride=task.doc_stride,
+            max_query_length=task.max_query_length,
+        )
         self.examples: dict[str, squad_examples.Examples] = {}
         self.references: dict[str, dict[str, list[str]]] = {}
 

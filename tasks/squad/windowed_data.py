@@ -15,7 +15,6 @@ from tasks.squad import features as squad_features
 from tasks.squad import logits as squad_logits
 from tasks.squad import options as squad_options
 from tasks.squad import scores as squad_scores
-from tasks.squad import windows as squad_windows
 from training import batching
 
 _log = logging.getLogger(__name__)
@@ -29,9 +28,6 @@ class WindowedData:
       data: the questions.
       tokenizer: from text to ids.
       lengths: what windows are padded to; empty: the longest of each batch.
-
-    Raises:
-      errors.FlagError: sizes that do not fit each other.
     """
 
     def __init__(
@@ -45,11 +41,6 @@ class WindowedData:
         self._data = data
         self._tokenizer = tokenizer
         self._lengths = lengths
-        self._sizes = squad_windows.Sizes(
-            max_seq_length=task.max_seq_length,
-            doc_stride=task.doc_stride,
-            max_query_length=task.max_query_length,
-        )
         self._options = squad_answers.Options(
             n_best_size=task.n_best_size,
             max_answer_length=task.max_answer_length,
@@ -71,7 +62,7 @@ class WindowedData:
     def _build(self, part: str) -> squad_features.Features:
         examples = self._data.examples[part]
         features = squad_features.build(
-            examples, self._tokenizer, self._sizes, self._task.num_workers
+            examples, self._tokenizer, self._data.sizes, self._task.num_workers
         )
         for row in np.flatnonzero(features.example_index < self._task.log_examples):
             for line in self._log_lines(features, int(row), part == "train"):
