@@ -237,15 +237,15 @@ def _build_task(
     from tasks.classifier import task as classifier_task
     from training import devices, fine_tuning
 
-    model = modeling.ClassifierModel(
+    encoder = modeling.BertModel(
         config,
-        len(data.labels) or 1,
-        bilstm=tuning.head == "bilstm",
         compute_dtype=devices.COMPUTE_DTYPES[device.precision],
         static_shapes=device.static_shapes,
         seed=run.random_seed,
     )
-    frozen = fine_tuning.frozen_scopes(tuning.freeze_layers, config)
+    bilstm = tuning.head == "bilstm"
+    model = modeling.ClassifierModel(encoder, len(data.labels) or 1, bilstm=bilstm)
+    frozen = fine_tuning.frozen_scopes(tuning.freeze_layers, encoder)
     return classifier_task.Classification(model, data.kind, frozen)
 
 

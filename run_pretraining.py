@@ -86,7 +86,7 @@ def pretrain(
     def describe() -> None:
         groups = [data, model, optimizer, run, device]
         found = devices.describe(strategy)
-        used = trainer.task.model.bert.config.to_json_string()
+        used = trainer.task.model.encoder.config.to_json_string()
         run_files.write_run_description(run.output_dir, found, groups, used)
         if train_batches:
             train_batches.write_index(index)

@@ -359,14 +359,14 @@ def _build_task(
     from tasks.squad import task as squad_task
     from training import devices, fine_tuning
 
-    model = modeling.SpanModel(
+    encoder = modeling.BertModel(
         config,
-        bilstm=tuning.head == "bilstm",
         compute_dtype=devices.COMPUTE_DTYPES[device.precision],
         static_shapes=device.static_shapes,
         seed=run.random_seed,
     )
-    frozen = fine_tuning.frozen_scopes(tuning.freeze_layers, config)
+    model = modeling.SpanModel(encoder, bilstm=tuning.head == "bilstm")
+    frozen = fine_tuning.frozen_scopes(tuning.freeze_layers, encoder)
     return squad_task.QuestionAnswering(model, frozen)
 
 
@@ -377,7 +377,7 @@ def _export(trainer: loop.Trainer, vocab_file: str, directory: str) -> None:
     from serving import export
 
     task = cast("squad_task.QuestionAnswering", trainer.task)
-    longest = task.model.bert.config.max_position_embeddings
+    longest = task.model.encoder.config.max_position_embeddings
     signatures = export.ids_signatures(task.logits, longest)
     plain = signatures["serving_default"]
     specs = [

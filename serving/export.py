@@ -63,7 +63,7 @@ def save_classifier(
 
     tokenizer = graph_tokenizer.GraphTokenizer(text)
     signatures = {
-        **ids_signatures(outputs, task.model.bert.config.max_position_embeddings),
+        **ids_signatures(outputs, task.model.encoder.config.max_position_embeddings),
         "from_text": _text_signature(outputs, tokenizer, max_seq_length),
     }
     with tf.io.gfile.GFile(text.vocab_file, "rb") as file:

@@ -172,7 +172,7 @@ def _computes(key: str, value: Any) -> Any:
         return value
     try:
         return functions.activation(value)
-    except errors.UserError:  # such as gelu_new, another name of what is gelu here
+    except errors.UserError:
         return None
 
 
