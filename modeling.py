@@ -1,14 +1,14 @@
-"""BERT: configuration, encoder and pre-training heads.
+"""BERT: configuration, encoder and task heads.
 
 Variables carry the names of the original release's checkpoints: ``variable.name`` without ``:0`` is
-the checkpoint name, there is no mapping table.
+the checkpoint name, there is no mapping table. docs/changing_the_model.md shows how to change it.
 
 Axes, as used in every shape below:
   B  examples in a batch          F  padded sequence length      N  real tokens of the batch
   H  hidden size                  A  attention heads             D  width of a head, H / A
-  I  intermediate size            V  vocabulary                  P  most positions
-  T  token types                  L  layers                      M  predictions per example
-  Q  wanted positions per example
+  I  intermediate size            V  vocabulary size             P  longest sequence, in positions
+  T  token types                  L  layers                      C  outputs of a classifier
+  Q  positions per example whose last state is needed            K  any number of rows
 
 Token-wise work (projections, feed-forward, layer norm, dropout) runs on the flat ``[N, H]`` matrix
 of real tokens; only the attention product is laid out ``[B, A, F, F]``. With ``static_shapes``
@@ -22,8 +22,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 
@@ -32,13 +32,13 @@ from nn import functions, layers, lstm, padding
 
 _log = logging.getLogger(__name__)
 
-
 ATTENTION_KINDS = ("bidirectional", "left_to_right")
 
+# Added to the attention score of a hidden key: its probability is 0 after the softmax, float16 can
+# hold it, and released models were trained with it.
+HIDDEN_KEY_BIAS = -10000.0
 
-# Added to the attention score of a hidden key. Large enough to vanish in the softmax, small enough
-# for float16, and the constant that released models were trained with.
-_HIDDEN_KEY = -10000.0
+CLASSIFIER_DROPOUT = 0.1  # of the released model, whatever the rate of the encoder
 
 
 # --------------------------------------------------------------------------------------------------
@@ -56,13 +56,13 @@ class BertConfig:
       num_hidden_layers: L.
       num_attention_heads: A.
       intermediate_size: I, width of the feed-forward layer.
-      hidden_act: "gelu" (tanh form), "relu", "tanh" or "linear".
+      hidden_act: a name in nn.functions.ACTIVATIONS; "gelu" is the tanh form.
       hidden_dropout_prob: dropout of embeddings and of each sub-layer's output, in [0, 1).
       attention_probs_dropout_prob: dropout of attention probabilities, in [0, 1).
       max_position_embeddings: P, the longest sequence.
       type_vocab_size: T.
       initializer_range: standard deviation of the truncated normal initial weights.
-      attention: "bidirectional", or "left_to_right" where a token sees itself and what stands
+      attention: "bidirectional", or "left_to_right" where a token sees itself and the tokens
         before it (paper section 5.1). Written to JSON only when left_to_right.
       extra: keys of the file that the model does not use.
 
@@ -150,149 +150,186 @@ def _is_number(value: Any, whole: bool = False) -> bool:
     return isinstance(value, kinds) and not isinstance(value, bool)
 
 
-def attention_bias(input_mask: tf.Tensor, kind: str) -> tf.Tensor:
-    """What is added to attention scores: 0 for a visible key, -10000 for a hidden one.
+# --------------------------------------------------------------------------------------------------
+# Encoder
+# --------------------------------------------------------------------------------------------------
+
+
+def attention_bias(input_mask: tf.Tensor, attention: str) -> tf.Tensor:
+    """The term added to attention scores: 0 for a visible key, -10000 for a hidden one.
 
     Args:
       input_mask: int32 [B, F]; keys with mask 0 are hidden from every query.
-      kind: "bidirectional", or "left_to_right", where keys after the query are hidden too.
+      attention: "bidirectional", or "left_to_right", where keys after the query are hidden too.
 
     Returns:
       float32 [B, 1, 1, F], or [B, 1, F, F] for left_to_right.
     """
-    bias = (1.0 - tf.cast(input_mask, tf.float32))[:, None, None, :] * _HIDDEN_KEY
-    if kind == "bidirectional":
+    bias = (1.0 - tf.cast(input_mask, tf.float32))[:, None, None, :] * HIDDEN_KEY_BIAS
+    if attention == "bidirectional":
         return bias
-    place = tf.range(tf.shape(input_mask)[1])
-    later = tf.cast(place[None, :] > place[:, None], tf.float32)  # [F, F]
-    return bias + later * _HIDDEN_KEY
+    position = tf.range(tf.shape(input_mask)[1])
+    later = tf.cast(position[None, :] > position[:, None], tf.float32)  # [F, F]
+    return bias + later * HIDDEN_KEY_BIAS
 
 
-class TransformerLayer(tf.Module):
-    """Self-attention and feed-forward, each followed by add and norm (post-norm)."""
+class LayerContext(NamedTuple):
+    """What the layers of the encoder share in one call.
 
-    DROPOUTS = 3
+    Attributes:
+      layout: where the real tokens of the batch are.
+      bias: float32 [B, 1, 1 or F, F], added to attention scores.
+      seed: int32 [2], of dropout; None: no dropout.
+      positions: int32 [B, Q], the tokens whose states a layer computes; None: all tokens.
+    """
 
-    def __init__(self, config: BertConfig, weights: layers.Initializer, name: str):
-        super().__init__(name=name)
-        self._config = config
+    layout: padding.TokenLayout
+    bias: tf.Tensor
+    seed: tf.Tensor | None = None
+    positions: tf.Tensor | None = None
+
+
+class SelfAttention(tf.Module):
+    """Multi-head attention: softmax(Q K^T / sqrt(D) + bias) V in each head, then a dense layer.
+
+    Source: Vaswani et al. 2017, section 3.2.
+    """
+
+    def __init__(self, config: BertConfig, initializer: layers.Initializer):
+        super().__init__(name="attention")
         hidden = config.hidden_size
+        self.num_heads = config.num_attention_heads
         with self.name_scope:
-            with tf.name_scope("attention"):
-                with tf.name_scope("self"):
-                    self.query = layers.Dense(hidden, hidden, weights, "query")
-                    self.key = layers.Dense(hidden, hidden, weights, "key")
-                    self.value = layers.Dense(hidden, hidden, weights, "value")
-                with tf.name_scope("output"):
-                    self.attention_dense = layers.Dense(hidden, hidden, weights)
-                    self.attention_norm = layers.LayerNorm(hidden, weights)
-            with tf.name_scope("intermediate"):
-                self.intermediate_dense = layers.Dense(hidden, config.intermediate_size, weights)
+            with tf.name_scope("self"):
+                self.query = layers.Dense(hidden, hidden, initializer, "query")
+                self.key = layers.Dense(hidden, hidden, initializer, "key")
+                self.value = layers.Dense(hidden, hidden, initializer, "value")
+                self.probs_dropout = layers.Dropout(config.attention_probs_dropout_prob)
             with tf.name_scope("output"):
-                self.output_dense = layers.Dense(config.intermediate_size, hidden, weights)
-                self.output_norm = layers.LayerNorm(hidden, weights)
-        self._activation = functions.activation(config.hidden_act)
+                self.dense = layers.Dense(hidden, hidden, initializer)
+                self.dropout = layers.Dropout(config.hidden_dropout_prob)
 
     def __call__(
         self,
-        x: tf.Tensor,  # [N, H]
-        layout: padding.TokenLayout,
-        bias: tf.Tensor,  # float32 [B, 1, 1 or F, F]
-        seeds: tf.Tensor | None,  # int32 [3, 2]; None: no dropout
-        positions: tf.Tensor | None = None,  # int32 [B, Q]; None: all tokens are wanted
-    ) -> tf.Tensor:  # [N, H], or [B * Q, H] of the wanted positions
-        wanted = x if positions is None else layout.pick(x, positions)
-        context = self._attend(wanted, x, layout, bias, seeds, positions)
-        context = self._drop(self.attention_dense(context), seeds, 1)
-        x = self.attention_norm(context + wanted)
-        inner = self._activation(self.intermediate_dense(x))
-        return self.output_norm(self._drop(self.output_dense(inner), seeds, 2) + x)
-
-    def _attend(
-        self,
-        wanted: tf.Tensor,
-        x: tf.Tensor,
-        layout: padding.TokenLayout,
-        bias: tf.Tensor,
-        seeds: tf.Tensor | None,
-        positions: tf.Tensor | None,
-    ) -> tf.Tensor:
-        heads = self._config.num_attention_heads
-        width = self._config.hidden_size // heads
-
-        def split(padded: tf.Tensor, length: Any) -> tf.Tensor:  # queries or keys of each row
-            shape = tf.stack([layout.batch, length, heads, width])
-            return tf.transpose(tf.reshape(padded, shape), [0, 2, 1, 3])  # [B, A, length, D]
-
-        query = self.query(wanted) * tf.cast(width**-0.5, x.dtype)
+        queries: tf.Tensor,  # [N, H], or [B * Q, H] at context.positions
+        inputs: tf.Tensor,  # [N, H]
+        context: LayerContext,
+    ) -> tf.Tensor:  # shape and dtype of queries
+        """What each query gathers from all tokens of its example."""
+        layout, bias, seed, positions = context
+        query = self.query(queries)
+        query *= tf.cast((query.shape[-1] // self.num_heads) ** -0.5, query.dtype)
         if positions is None:
-            query = split(layout.pad(query), layout.length)
+            query = layout.pad(query)  # [B, F, H]
         else:
-            query = split(query, padding.dimensions(positions)[1])
+            query = tf.reshape(query, [*padding.dimensions(positions), query.shape[-1]])
             if bias.shape[2] != 1:
                 bias = tf.gather(bias[:, 0], positions, batch_dims=1)[:, None]  # [B, 1, Q, F]
-        key = split(layout.pad(self.key(x)), layout.length)
+        key, value = layout.pad(self.key(inputs)), layout.pad(self.value(inputs))
+        query, key, value = map(self._split_heads, (query, key, value))
         scores = tf.matmul(query, key, transpose_b=True)  # [B, A, F or Q, F]
-        shares = tf.nn.softmax(tf.cast(scores, tf.float32) + bias)
-        if seeds is not None:
-            shares = functions.dropout(shares, self._config.attention_probs_dropout_prob, seeds[0])
-        value = split(layout.pad(self.value(x)), layout.length)
-        context = tf.matmul(tf.cast(shares, x.dtype), value)  # [B, A, F or Q, D]
-        context = tf.transpose(context, [0, 2, 1, 3])
-        if positions is not None:
-            return tf.reshape(context, [-1, self._config.hidden_size])
-        shape = tf.stack([layout.batch, layout.length, self._config.hidden_size])
-        context = tf.reshape(context, shape)
-        context.set_shape([None, None, self._config.hidden_size])
-        return layout.unpad(context)
+        attention_probs = tf.nn.softmax(tf.cast(scores, tf.float32) + bias)
+        attention_probs = self.probs_dropout(attention_probs, seed)
+        values = tf.matmul(tf.cast(attention_probs, inputs.dtype), value)  # [B, A, F or Q, D]
+        values = tf.reshape(tf.transpose(values, [0, 2, 1, 3]), [-1, inputs.shape[-1]])
+        if positions is None:
+            values = layout.unpad(values)
+        return self.dropout(self.dense(values), seed)
 
-    def _drop(self, x: tf.Tensor, seeds: tf.Tensor | None, index: int) -> tf.Tensor:
-        return (
-            x
-            if seeds is None
-            else functions.dropout(x, self._config.hidden_dropout_prob, seeds[index])
-        )
+    def _split_heads(self, x: tf.Tensor) -> tf.Tensor:  # [B, K, H] -> [B, A, K, D]
+        batch_size, length, hidden = padding.dimensions(x)
+        shape = [batch_size, length, self.num_heads, hidden // self.num_heads]
+        return tf.transpose(tf.reshape(x, shape), [0, 2, 1, 3])
+
+
+class FeedForward(tf.Module):
+    """activation(x W1 + b1) W2 + b2 on every token (Vaswani et al. 2017, section 3.3)."""
+
+    def __init__(self, config: BertConfig, initializer: layers.Initializer):
+        super().__init__(name="feed_forward")  # not a scope: checkpoints have no such name
+        with tf.name_scope("intermediate"):
+            self.intermediate = layers.Dense(
+                config.hidden_size, config.intermediate_size, initializer
+            )
+        with tf.name_scope("output"):
+            self.output = layers.Dense(config.intermediate_size, config.hidden_size, initializer)
+            self.dropout = layers.Dropout(config.hidden_dropout_prob)
+        self.activation = functions.activation(config.hidden_act)
+
+    def __call__(self, inputs: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
+        """[K, H] -> [K, H]; ``seed``: int32 [2], of dropout, or None for no dropout."""
+        return self.dropout(self.output(self.activation(self.intermediate(inputs))), seed)
+
+
+class TransformerLayer(tf.Module):
+    """Self-attention and feed-forward, each followed by add and norm (post-norm).
+
+    Args:
+      config: sizes.
+      initializer: makes the variables.
+      name: scope of the layer, such as "layer_0".
+      attention: SelfAttention, or another function of (config, initializer) to what is called so.
+      feed_forward: FeedForward, likewise.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig,
+        initializer: layers.Initializer,
+        name: str,
+        *,
+        attention: Callable[[BertConfig, layers.Initializer], Any] = SelfAttention,
+        feed_forward: Callable[[BertConfig, layers.Initializer], Any] = FeedForward,
+    ):
+        super().__init__(name=name)
+        with self.name_scope as scope:
+            self.attention = attention(config, initializer)
+            self.feed_forward = feed_forward(config, initializer)
+            # In checkpoints, a norm is beside the dense layer before it.
+            with tf.name_scope(f"{scope}attention/output/"):
+                self.attention_norm = layers.LayerNorm(config.hidden_size, initializer)
+            with tf.name_scope(f"{scope}output/"):
+                self.output_norm = layers.LayerNorm(config.hidden_size, initializer)
+
+    def __call__(
+        self,
+        inputs: tf.Tensor,  # [N, H]
+        context: LayerContext,
+    ) -> tf.Tensor:  # [N, H], or [B * Q, H] at context.positions
+        queries = context.layout.gather_positions(inputs, context.positions)
+        states = self.attention_norm(queries + self.attention(queries, inputs, context))
+        return self.output_norm(states + self.feed_forward(states, context.seed))
 
 
 class Embeddings(tf.Module):
     """Word + token type + position, then norm and dropout."""
 
-    def __init__(self, config: BertConfig, weights: layers.Initializer):
+    def __init__(self, config: BertConfig, initializer: layers.Initializer):
         super().__init__(name="embeddings")
-        self._config = config
         hidden = config.hidden_size
         with self.name_scope:
-            self.word = weights.normal("word_embeddings", [config.vocab_size, hidden])
-            self.token_type = weights.normal(
+            self.word = initializer.normal("word_embeddings", [config.vocab_size, hidden])
+            self.token_type = initializer.normal(
                 "token_type_embeddings", [config.type_vocab_size, hidden]
             )
-            self.position = weights.normal(
+            self.position = initializer.normal(
                 "position_embeddings", [config.max_position_embeddings, hidden]
             )
-            self.norm = layers.LayerNorm(hidden, weights)
+            self.norm = layers.LayerNorm(hidden, initializer)
+            self.dropout = layers.Dropout(config.hidden_dropout_prob)
 
     def __call__(
         self,
-        ids: tf.Tensor,  # int32 [N]
-        types: tf.Tensor,  # int32 [N]
-        columns: tf.Tensor,  # int32 [N]
-        seed: tf.Tensor | None,  # int32 [2]
+        input_ids: tf.Tensor,  # int32 [N]
+        token_type_ids: tf.Tensor,  # int32 [N]
+        position_ids: tf.Tensor,  # int32 [N]
+        seed: tf.Tensor | None,  # int32 [2], of dropout; None: no dropout
     ) -> tf.Tensor:  # float32 [N, H]
-        total = tf.gather(self.word, ids)
+        total = tf.gather(self.word, input_ids)
         # Small tables by a product: the gradient of a gather with few distinct rows is slow.
-        total += tf.matmul(tf.one_hot(types, self._config.type_vocab_size), self.token_type)
-        total += tf.gather(self.position, columns)
-        total = self.norm(total)
-        return (
-            total
-            if seed is None
-            else functions.dropout(total, self._config.hidden_dropout_prob, seed)
-        )
-
-
-# --------------------------------------------------------------------------------------------------
-# Models
-# --------------------------------------------------------------------------------------------------
+        total += tf.matmul(tf.one_hot(token_type_ids, self.token_type.shape[0]), self.token_type)
+        total += tf.gather(self.position, position_ids)
+        return self.dropout(self.norm(total), seed)
 
 
 class BertOutput(NamedTuple):
@@ -305,38 +342,52 @@ class BertOutput(NamedTuple):
 
 
 class BertModel(tf.Module):
-    """The encoder with its pooler.
+    """The encoder with its pooler; a subclass changes its layers by ``make_layer``.
 
     Args:
       config: sizes.
+      scope: first part of the names of its variables.
       compute_dtype: dtype of the matrix products; variables, norms and softmax are float32.
       static_shapes: compute padding too, so that all shapes are fixed.
-      seed: of the initial weights.
+      seed: of the initial values, also of those of a head on top.
     """
 
     def __init__(
         self,
         config: BertConfig,
         *,
+        scope: str = "bert",
         compute_dtype: tf.DType = tf.float32,
         static_shapes: bool = False,
         seed: int = 12345,
     ):
-        super().__init__(name="bert")
+        super().__init__(name=scope)
         self.config = config
+        self.scope = scope
         self.compute_dtype = compute_dtype
         self.static_shapes = static_shapes
-        self.seed = seed
-        weights = layers.Initializer(config.initializer_range, seed)
+        self.initializer = layers.Initializer(config.initializer_range, seed)
         with self.name_scope:
-            self.embeddings = Embeddings(config, weights)
+            self.embeddings = Embeddings(config, self.initializer)
             with tf.name_scope("encoder"):
-                self.layers = [
-                    TransformerLayer(config, weights, f"layer_{index}")
-                    for index in range(config.num_hidden_layers)
-                ]
+                self.layers = [self.make_layer(i) for i in range(config.num_hidden_layers)]
             with tf.name_scope("pooler"):
-                self.pooler = layers.Dense(config.hidden_size, config.hidden_size, weights)
+                self.pooler = layers.Dense(config.hidden_size, config.hidden_size, self.initializer)
+
+    def __new__(cls, *arguments: Any, **options: Any) -> BertModel:
+        if cls is BertModel and (len(arguments) > 1 or "is_training" in options):
+            raise TypeError(
+                "BertModel takes no is_training and no tensors when it is made; use "
+                "BertModel(config)(input_ids, input_mask, token_type_ids, training=...)"
+            )
+        return super().__new__(cls)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(_missing_name(f"BertModel.{name}"))
+
+    def make_layer(self, index: int) -> TransformerLayer:
+        """Makes layer ``index``, from 0; called once for each layer when the model is built."""
+        return TransformerLayer(self.config, self.initializer, f"layer_{index}")
 
     def __call__(
         self,
@@ -353,16 +404,17 @@ class BertModel(tf.Module):
           input_ids: rows of the word table.
           input_mask: 0 hides a position from every query.
           token_type_ids: rows of the token type table.
-          training: whether to drop out.
+          training: whether to apply dropout.
           seed: of dropout; needed when training with a dropout rate above 0.
 
         Raises:
           ValueError: training without a seed, or F > max_position_embeddings where F is known.
         """
-        states, layout, _, _ = self._encode(
-            len(self.layers), input_ids, input_mask, token_type_ids, training, seed
-        )
-        padded = [tf.cast(layout.pad(state), tf.float32) for state in states]
+        embedded, context = self._embed(input_ids, input_mask, token_type_ids, training, seed)
+        states = [embedded]
+        for layer in self.layers:
+            states.append(layer(states[-1], context))
+        padded = [tf.cast(context.layout.pad(state), tf.float32) for state in states]
         return BertOutput(padded[0], padded[1:], padded[-1], self.apply_pooler(padded[-1][:, 0]))
 
     def encode_positions(
@@ -375,17 +427,17 @@ class BertModel(tf.Module):
         training: bool,
         seed: tf.Tensor | None = None,  # int32 [2]
     ) -> tf.Tensor:  # float32 [B, Q, H]
-        """``sequence_output`` at some positions; the last layer computes only keys and values of
-        the other tokens. What a padding position gets has no meaning.
+        """``sequence_output`` at some positions; undefined at padding positions.
 
-        The other arguments and errors are those of calling the model.
+        Faster than calling the model: of the other tokens, the last layer computes only keys and
+        values. The other arguments and errors are those of calling the model.
         """
-        states, layout, bias, seeds = self._encode(
-            len(self.layers) - 1, input_ids, input_mask, token_type_ids, training, seed
-        )
-        wanted = self.layers[-1](states[-1], layout, bias, seeds, positions)
+        states, context = self._embed(input_ids, input_mask, token_type_ids, training, seed)
+        for layer in self.layers[:-1]:
+            states = layer(states, context)
+        states = self.layers[-1](states, context._replace(positions=positions))
         shape = [*padding.dimensions(positions), self.config.hidden_size]
-        return tf.cast(tf.reshape(wanted, shape), tf.float32)
+        return tf.cast(tf.reshape(states, shape), tf.float32)
 
     def encode_pooled(
         self,
@@ -396,17 +448,16 @@ class BertModel(tf.Module):
         training: bool,
         seed: tf.Tensor | None = None,  # int32 [2]
     ) -> tf.Tensor:  # float32 [B, H]
-        """What stands for the whole text: ``pooled_output``, computed without the last layer's
-        other tokens.
+        """One vector for the whole text: ``pooled_output``, by the faster ``encode_positions``.
 
-        With left-to-right attention it is of the last token, which alone has seen all others.
-        Arguments and errors are those of calling the model.
+        With left-to-right attention it is made from the last token, the only one that has seen all
+        others. Arguments and errors are those of calling the model.
         """
-        batch, length = padding.dimensions(tf.convert_to_tensor(input_ids))
-        positions = tf.zeros([batch, 1], tf.int32)
+        batch_size, length = padding.dimensions(tf.convert_to_tensor(input_ids))
+        positions = tf.zeros([batch_size, 1], tf.int32)
         if self.config.attention == "left_to_right" and input_mask is not None:
-            columns = tf.range(length) * tf.cast(input_mask > 0, tf.int32)
-            positions = tf.reduce_max(columns, -1, keepdims=True)
+            real_positions = tf.range(length) * tf.cast(input_mask > 0, tf.int32)
+            positions = tf.reduce_max(real_positions, -1, keepdims=True)
         elif self.config.attention == "left_to_right":
             positions += length - 1
         states = self.encode_positions(
@@ -415,67 +466,64 @@ class BertModel(tf.Module):
         return self.apply_pooler(states[:, 0])
 
     def apply_pooler(self, states: tf.Tensor) -> tf.Tensor:  # [B, H] -> float32 [B, H]
-        """``pooled_output`` of the last layer's states of the first token (paper section 3)."""
+        """``pooled_output`` from the last layer's states of the first token (paper section 3)."""
         return tf.cast(tf.tanh(self.pooler(tf.cast(states, self.compute_dtype))), tf.float32)
 
-    def _encode(
+    def _embed(
         self,
-        depth: int,
         input_ids: tf.Tensor,
         input_mask: tf.Tensor | None,
         token_type_ids: tf.Tensor | None,
         training: bool,
         seed: tf.Tensor | None,
-    ) -> tuple[list[tf.Tensor], padding.TokenLayout, tf.Tensor, tf.Tensor | None]:
-        """Embeddings and ``depth`` layers [N, H]; layout, bias and seeds for one more."""
+    ) -> tuple[tf.Tensor, LayerContext]:
+        """The input of the first layer, [N, H] of compute_dtype, and what the layers share."""
         input_ids = tf.convert_to_tensor(input_ids)
-        length, most = input_ids.shape[1], self.config.max_position_embeddings
-        if length is not None and length > most:
-            raise ValueError(f"sequence length {length} is above max_position_embeddings {most}")
+        length, longest = input_ids.shape[1], self.config.max_position_embeddings
+        if length is not None and length > longest:
+            raise ValueError(f"sequence length {length} is above max_position_embeddings {longest}")
         input_mask = tf.ones_like(input_ids) if input_mask is None else input_mask
         token_type_ids = tf.zeros_like(input_ids) if token_type_ids is None else token_type_ids
         layout = padding.TokenLayout(input_mask, self.static_shapes)
-        seeds = self._dropout_seeds(training, seed)  # [1 + 3 L, 2]
-
-        x = self.embeddings(
-            layout.flatten(input_ids),
-            layout.flatten(token_type_ids),
-            layout.columns(),
-            None if seeds is None else seeds[0],
+        seed = layers.dropout_seed(self, training, seed)
+        embedded = self.embeddings(
+            layout.flatten(input_ids), layout.flatten(token_type_ids), layout.position_ids(), seed
         )
-        states = [tf.cast(x, self.compute_dtype)]
         bias = attention_bias(input_mask, self.config.attention)
-        own = [
-            None if seeds is None else seeds[1 + index * layer.DROPOUTS :][: layer.DROPOUTS]
-            for index, layer in enumerate(self.layers)
-        ]
-        for index in range(depth):
-            states.append(self.layers[index](states[-1], layout, bias, own[index]))
-        return states, layout, bias, own[-1]
+        return tf.cast(embedded, self.compute_dtype), LayerContext(layout, bias, seed)
 
-    def _dropout_seeds(self, training: bool, seed: tf.Tensor | None) -> tf.Tensor | None:
-        config = self.config
-        if (
-            not training
-            or max(config.hidden_dropout_prob, config.attention_probs_dropout_prob) == 0
-        ):
-            return None
-        if seed is None:
-            raise ValueError("training with dropout needs a seed: pass seed=int32 [2]")
-        return tf.random.split(seed, 1 + TransformerLayer.DROPOUTS * len(self.layers))
+
+def named_variables(model: tf.Module) -> dict[str, tf.Variable]:
+    """Trainable variables by checkpoint name, in order of the names.
+
+    Raises:
+      ValueError: two variables share a name.
+    """
+    variables: dict[str, tf.Variable] = {}
+    for variable in model.trainable_variables:
+        name = variable.name.removesuffix(":0")
+        if name in variables:
+            raise ValueError(f"two variables are called {name}")
+        variables[name] = variable
+    return dict(sorted(variables.items()))
+
+
+# --------------------------------------------------------------------------------------------------
+# Task heads on top of the encoder
+# --------------------------------------------------------------------------------------------------
 
 
 class MaskedLmHead(tf.Module):
     """Vocabulary logits of hidden states; the output matrix is the word table."""
 
-    def __init__(self, config: BertConfig, weights: layers.Initializer):
+    def __init__(self, config: BertConfig, initializer: layers.Initializer):
         super().__init__(name="predictions")
         hidden = config.hidden_size
         with self.name_scope:
             with tf.name_scope("transform"):
-                self.dense = layers.Dense(hidden, hidden, weights)
-                self.norm = layers.LayerNorm(hidden, weights)
-            self.output_bias = weights.constant("output_bias", [config.vocab_size], 0.0)
+                self.dense = layers.Dense(hidden, hidden, initializer)
+                self.norm = layers.LayerNorm(hidden, initializer)
+            self.output_bias = initializer.constant("output_bias", [config.vocab_size], 0.0)
         self._activation = functions.activation(config.hidden_act)
 
     def __call__(
@@ -489,13 +537,13 @@ class MaskedLmHead(tf.Module):
 
 
 class NextSentenceHead(tf.Module):
-    """Two logits of the pooled state: 0 = B follows A, 1 = B is from elsewhere."""
+    """Two logits of the pooled state: 0 = B follows A, 1 = B is from another document."""
 
-    def __init__(self, config: BertConfig, weights: layers.Initializer):
+    def __init__(self, config: BertConfig, initializer: layers.Initializer):
         super().__init__(name="seq_relationship")
         with self.name_scope:
-            self.output_weights = weights.normal("output_weights", [2, config.hidden_size])
-            self.output_bias = weights.constant("output_bias", [2], 0.0)
+            self.output_weights = initializer.normal("output_weights", [2, config.hidden_size])
+            self.output_bias = initializer.constant("output_bias", [2], 0.0)
 
     def __call__(self, pooled: tf.Tensor) -> tf.Tensor:  # float32 [B, H] -> [B, 2]
         logits = tf.matmul(pooled, self.output_weights, transpose_b=True)
@@ -503,90 +551,40 @@ class NextSentenceHead(tf.Module):
 
 
 class PretrainingModel(tf.Module):
-    """Encoder with the masked-LM and next-sentence heads; the 206 variables of BERT-BASE.
+    """Encoder with the masked-LM and next-sentence heads; the 206 variables of BERT-BASE."""
 
-    Arguments are those of BertModel.
-    """
-
-    def __init__(self, config: BertConfig, *, seed: int = 12345, **options: Any):
+    def __init__(self, encoder: BertModel):
         super().__init__(name="pretraining")
-        self.bert = BertModel(config, seed=seed, **options)
-        weights = layers.Initializer(config.initializer_range, seed)
+        self.encoder = encoder
         with tf.name_scope("cls"):
-            self.masked_lm = MaskedLmHead(config, weights)
-            self.next_sentence = NextSentenceHead(config, weights)
+            self.masked_lm = MaskedLmHead(encoder.config, encoder.initializer)
+            self.next_sentence = NextSentenceHead(encoder.config, encoder.initializer)
 
     def token_logits(self, states: tf.Tensor) -> tf.Tensor:  # float32 [K, H] -> float32 [K, V]
         return self.masked_lm(
-            tf.cast(states, self.bert.compute_dtype),
-            tf.convert_to_tensor(self.bert.embeddings.word),
+            tf.cast(states, self.encoder.compute_dtype),
+            tf.convert_to_tensor(self.encoder.embeddings.word),
         )
 
 
-def create_model_from_config(
-    config: BertConfig | Mapping[str, Any] | str, *, heads: bool = False, **options: Any
-) -> BertModel | PretrainingModel:
-    """Builds a model of any size, from Tiny (L=2, H=128) to BERT-LARGE (L=24, H=1024) and beyond.
-
-    Args:
-      config: a BertConfig, the values of one, or the path of a bert_config.json.
-      heads: with the masked-LM and next-sentence heads.
-      **options: compute_dtype, static_shapes and seed of BertModel.
-    """
-    if isinstance(config, str):
-        config = BertConfig.from_json_file(config)
-    elif not isinstance(config, BertConfig):
-        config = BertConfig.from_dict(config)
-    return (PretrainingModel if heads else BertModel)(config, **options)
-
-
-def named_variables(model: tf.Module) -> dict[str, tf.Variable]:
-    """Trainable variables by checkpoint name, in order of the names.
-
-    Raises:
-      ValueError: two variables share a name.
-    """
-    found: dict[str, tf.Variable] = {}
-    for variable in model.trainable_variables:
-        name = variable.name.removesuffix(":0")
-        if name in found:
-            raise ValueError(f"two variables are called {name}")
-        found[name] = variable
-    return dict(sorted(found.items()))
-
-
-CLASSIFIER_DROPOUT = 0.1  # of the released model, whatever the encoder's own rate
-
-
 class ClassifierModel(tf.Module):
-    """Encoder, and one output for each label on what stands for the whole text.
+    """Encoder, and C outputs for the whole text.
 
     Args:
-      config: of the encoder.
-      num_labels: L; 1 for regression.
+      encoder: made by the caller; its initializer also makes the variables of the head.
+      num_labels: C; 1 for regression.
       bilstm: put a BiLSTM between the encoder and the output, instead of the pooler.
-      seed: of the initial weights.
-      **options: compute_dtype and static_shapes of modeling.BertModel.
     """
 
-    def __init__(
-        self,
-        encoder: BertModel | BertConfig,
-        num_labels: int,
-        *,
-        bilstm: bool = False,
-        seed: int = 12345,
-        **options: Any,
-    ):
+    def __init__(self, encoder: BertModel, num_labels: int, *, bilstm: bool = False):
         super().__init__(name="classifier")
-        if isinstance(encoder, BertConfig):
-            encoder = BertModel(encoder, seed=seed, **options)
-        self.bert, config, seed = encoder, encoder.config, encoder.seed
-        weights = layers.Initializer(config.initializer_range, seed)
-        self.bilstm = lstm.BiLstm(config.hidden_size, weights) if bilstm else None
+        self.encoder = encoder
+        hidden, initializer = encoder.config.hidden_size, encoder.initializer
+        self.bilstm = lstm.BiLstm(hidden, initializer) if bilstm else None
+        self.dropout = layers.Dropout(CLASSIFIER_DROPOUT, "classifier_dropout")
         # Names of the released fine-tuned models, without a scope.
-        self.output_weights = weights.normal("output_weights", [num_labels, config.hidden_size])
-        self.output_bias = weights.constant("output_bias", [num_labels], 0.0)
+        self.output_weights = initializer.normal("output_weights", [num_labels, hidden])
+        self.output_bias = initializer.constant("output_bias", [num_labels], 0.0)
 
     def __call__(
         self,
@@ -595,19 +593,15 @@ class ClassifierModel(tf.Module):
         segment_ids: tf.Tensor,  # int32 [B, F]
         *,
         training: bool,
-        seed: tf.Tensor | None = None,  # int32 [2]
-    ) -> tf.Tensor:  # float32 [B, L]
+        seed: tf.Tensor | None = None,  # int32 [2], of dropout; needed when training
+    ) -> tf.Tensor:  # float32 [B, C]
         inputs = (input_ids, input_mask, segment_ids)
         if self.bilstm is None:
-            pooled = self.bert.encode_pooled(*inputs, training=training, seed=seed)
+            pooled = self.encoder.encode_pooled(*inputs, training=training, seed=seed)
         else:
-            output = self.bert(*inputs, training=training, seed=seed)
+            output = self.encoder(*inputs, training=training, seed=seed)
             _, pooled = self.bilstm(output.sequence_output, input_mask)
-        if training:
-            if seed is None:
-                raise ValueError("training with dropout needs a seed: pass seed=int32 [2]")
-            own = tf.random.fold_in(seed, 1 << 20)  # apart from the encoder's
-            pooled = functions.dropout(pooled, CLASSIFIER_DROPOUT, own)
+        pooled = self.dropout(pooled, layers.dropout_seed(self, training, seed))
         logits = tf.matmul(pooled, self.output_weights, transpose_b=True)
         return tf.nn.bias_add(logits, self.output_bias)
 
@@ -615,32 +609,21 @@ class ClassifierModel(tf.Module):
 class SpanModel(tf.Module):
     """Encoder, and for every token a score as start and one as end of the answer (paper, 4.2).
 
-    There is no dropout above the encoder, and nothing is said by its pooler.
+    There is no dropout above the encoder, and the pooler is not used.
 
     Args:
-      config: of the encoder.
+      encoder: made by the caller; its initializer also makes the variables of the head.
       bilstm: put a BiLSTM between the encoder and the scores.
-      seed: of the initial weights.
-      **options: compute_dtype and static_shapes of modeling.BertModel.
     """
 
-    def __init__(
-        self,
-        encoder: BertModel | BertConfig,
-        *,
-        bilstm: bool = False,
-        seed: int = 12345,
-        **options: Any,
-    ):
+    def __init__(self, encoder: BertModel, *, bilstm: bool = False):
         super().__init__(name="span")
-        if isinstance(encoder, BertConfig):
-            encoder = BertModel(encoder, seed=seed, **options)
-        self.bert, config, seed = encoder, encoder.config, encoder.seed
-        weights = layers.Initializer(config.initializer_range, seed)
-        self.bilstm = lstm.BiLstm(config.hidden_size, weights) if bilstm else None
+        self.encoder = encoder
+        hidden, initializer = encoder.config.hidden_size, encoder.initializer
+        self.bilstm = lstm.BiLstm(hidden, initializer) if bilstm else None
         with tf.name_scope("cls"), tf.name_scope("squad"):
-            self.output_weights = weights.normal("output_weights", [2, config.hidden_size])
-            self.output_bias = weights.constant("output_bias", [2], 0.0)
+            self.output_weights = initializer.normal("output_weights", [2, hidden])
+            self.output_bias = initializer.constant("output_bias", [2], 0.0)
 
     def __call__(
         self,
@@ -649,11 +632,68 @@ class SpanModel(tf.Module):
         segment_ids: tf.Tensor,  # int32 [B, F]
         *,
         training: bool,
-        seed: tf.Tensor | None = None,  # int32 [2]
+        seed: tf.Tensor | None = None,  # int32 [2], of dropout
     ) -> tuple[tf.Tensor, tf.Tensor]:  # start and end, float32 [B, F]
-        output = self.bert(input_ids, input_mask, segment_ids, training=training, seed=seed)
+        output = self.encoder(input_ids, input_mask, segment_ids, training=training, seed=seed)
         states = output.sequence_output
         if self.bilstm is not None:
             states, _ = self.bilstm(states, input_mask)
         logits = tf.einsum("bfh,oh->bfo", states, self.output_weights) + self.output_bias
         return logits[:, :, 0], logits[:, :, 1]
+
+
+# --------------------------------------------------------------------------------------------------
+# Public names of the original release
+# --------------------------------------------------------------------------------------------------
+
+gelu = functions.gelu
+get_activation = functions.activation
+
+
+def get_shape_list(
+    tensor: tf.Tensor, expected_rank: int | Sequence[int] | None = None, name: str | None = None
+) -> list[Any]:
+    """The shape as Python ints where they are known, else as int32 [] tensors.
+
+    Raises:
+      ValueError: the rank is not expected_rank, or none of them.
+    """
+    ranks = [expected_rank] if isinstance(expected_rank, int) else expected_rank
+    if ranks is not None and tensor.shape.rank not in ranks:
+        raise ValueError(f"{name or 'tensor'} has rank {tensor.shape.rank}, expected {ranks}")
+    return padding.dimensions(tensor)
+
+
+# The others cannot work as they did.
+_REPLACEMENTS = {
+    "assert_rank": "tf.debugging.assert_rank",
+    "attention_layer": "modeling.SelfAttention",
+    "create_attention_mask_from_input_mask": "modeling.attention_bias",
+    "create_initializer": "nn.layers.Initializer",
+    "dropout": "nn.layers.Dropout",
+    "embedding_lookup": "modeling.Embeddings",
+    "embedding_postprocessor": "modeling.Embeddings",
+    "get_assignment_map_from_checkpoint": "checkpoints.restore.restore",
+    "layer_norm": "nn.layers.LayerNorm",
+    "layer_norm_and_dropout": "nn.layers.LayerNorm and nn.layers.Dropout",
+    "reshape_from_matrix": "nn.padding.TokenLayout.pad",
+    "reshape_to_matrix": "nn.padding.TokenLayout.unpad",
+    "transformer_model": "modeling.BertModel",
+    "BertModel.get_all_encoder_layers": "all_encoder_layers of what calling the model returns",
+    "BertModel.get_embedding_output": "embedding_output of what calling the model returns",
+    "BertModel.get_embedding_table": "model.embeddings.word",
+    "BertModel.get_pooled_output": "pooled_output of what calling the model returns",
+    "BertModel.get_sequence_output": "sequence_output of what calling the model returns",
+}
+
+
+def _missing_name(name: str) -> str:
+    if name in _REPLACEMENTS:
+        return f"modeling.{name} of the original release is gone; use {_REPLACEMENTS[name]}"
+    return f"there is no modeling.{name}"
+
+
+if not TYPE_CHECKING:  # mypy would believe that every name exists
+
+    def __getattr__(name: str) -> Any:
+        raise AttributeError(_missing_name(name))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -23,9 +24,9 @@ EPSILON = 1e-6
 WEIGHT_DECAY = 0.01
 CLIP_NORM = 1.0
 
-# TensorFlow's kernel takes 1 - beta_2 in float32, which makes its second moment this much too
-# small.
-_SHORTFALL = float((1 - np.float32(BETA_2)) / np.float32(0.001)) ** 0.5
+# TensorFlow's kernel takes 1 - beta_2 in float32, which makes the root of its second moment this
+# much too small.
+_BETA_2_ROUNDING = float((1 - np.float32(BETA_2)) / np.float32(0.001)) ** 0.5
 
 # Searched anywhere in the variable's name.
 _NOT_DECAYED = re.compile("LayerNorm|layer_norm|bias")
@@ -33,15 +34,15 @@ _NOT_DECAYED = re.compile("LayerNorm|layer_norm|bias")
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    """Linear warm-up to a peak, linear decay to 0.
+    """Linear warm-up, linear decay to 0.
 
     Attributes:
-      peak: learning rate that the decay starts from at step 0.
-      total_steps: step at which the rate is 0, and stays so.
-      warmup_steps: steps during which the rate is peak * step / warmup_steps instead.
+      learning_rate: rate that the decay starts from at step 0.
+      total_steps: step from which on the rate is 0.
+      warmup_steps: steps during which the rate is learning_rate * step / warmup_steps instead.
     """
 
-    peak: float
+    learning_rate: float
     total_steps: int
     warmup_steps: int = 0
 
@@ -54,12 +55,12 @@ class Schedule:
         Returns:
           float32 [].
         """
-        done = tf.cast(step, tf.float32)
-        decayed = self.peak * (1.0 - tf.minimum(done, self.total_steps) / self.total_steps)
+        step = tf.cast(step, tf.float32)
+        decayed = self.learning_rate * (1.0 - tf.minimum(step, self.total_steps) / self.total_steps)
         if not self.warmup_steps:
             return decayed
-        warming = self.peak * done / self.warmup_steps
-        return tf.where(done < self.warmup_steps, warming, decayed)
+        warming_up = self.learning_rate * step / self.warmup_steps
+        return tf.where(step < self.warmup_steps, warming_up, decayed)
 
 
 def is_decayed(name: str) -> bool:
@@ -101,9 +102,9 @@ class AdamWeightDecay(tf.Module):
     def slots(self) -> dict[str, tf.Variable]:
         """The moments by checkpoint name."""
         return {
-            f"{name}/adam_{kind}": slot
-            for kind in "mv"
-            for name, slot in getattr(self, kind).items()
+            f"{name}/adam_{letter}": slot
+            for letter, slots in (("m", self.m), ("v", self.v))
+            for name, slot in slots.items()
         }
 
     def apply(self, gradients: Sequence[tf.Tensor], rate: tf.Tensor) -> None:
@@ -121,21 +122,21 @@ class AdamWeightDecay(tf.Module):
           rate: float32 [].
         """
         # Made once: a node for each of hundreds of variables would slow down the first step.
-        kept = 1.0 - rate * WEIGHT_DECAY
+        decay = 1.0 - rate * WEIGHT_DECAY
         scalars = {
             "beta1_power": 0.0,
             "beta2_power": 0.0,
-            "lr": rate * _SHORTFALL,
+            "lr": rate * _BETA_2_ROUNDING,
             "beta1": BETA_1,
             "beta2": BETA_2,
-            "epsilon": EPSILON * _SHORTFALL,
+            "epsilon": EPSILON * _BETA_2_ROUNDING,
         }
         scalars = {name: tf.convert_to_tensor(value) for name, value in scalars.items()}
         for (name, variable), gradient in zip(self._variables.items(), gradients, strict=True):
-            before = []
+            decayed = []
             if is_decayed(name):
-                before = [variable.assign(tf.convert_to_tensor(variable) * kept)]
-            with tf.control_dependencies(before):
+                decayed = [variable.assign(tf.convert_to_tensor(variable) * decay)]
+            with tf.control_dependencies(decayed):
                 tf.raw_ops.ResourceApplyAdam(
                     var=variable.handle,
                     m=self.m[name].handle,
@@ -159,16 +160,33 @@ class LossScale(tf.Module):
 
     def __init__(self, initial: float = 2.0**15, growth_interval: int = 2000):
         super().__init__(name="loss_scale")
-        same = tf.VariableAggregation.ONLY_FIRST_REPLICA
+        first = tf.VariableAggregation.ONLY_FIRST_REPLICA  # all replicas compute the same
         self.growth_interval = growth_interval
-        self.scale = tf.Variable(initial, trainable=False, aggregation=same)
-        self.good_steps = tf.Variable(0, trainable=False, aggregation=same)
+        self.scale = tf.Variable(initial, trainable=False, aggregation=first)
+        self.good_steps = tf.Variable(0, trainable=False, aggregation=first)
 
     def update(self, finite: tf.Tensor) -> None:
-        """Takes in whether the gradients of a step were finite, bool []."""
-        good = tf.where(finite, self.good_steps + 1, 0)
-        grow = good >= self.growth_interval
-        larger = tf.minimum(self.scale * 2.0, self.LARGEST)
-        kept = tf.where(grow, larger, tf.convert_to_tensor(self.scale))
-        self.scale.assign(tf.where(finite, kept, tf.maximum(self.scale * 0.5, 1.0)))
-        self.good_steps.assign(tf.where(grow, 0, good))
+        """Adapts the scale after a step; ``finite``: bool [], whether its gradients were finite."""
+        good_steps = tf.where(finite, self.good_steps + 1, 0)
+        grows = good_steps >= self.growth_interval
+        doubled = tf.minimum(self.scale * 2.0, self.LARGEST)
+        halved = tf.maximum(self.scale * 0.5, 1.0)
+        unchanged_or_doubled = tf.where(grows, doubled, tf.convert_to_tensor(self.scale))
+        self.scale.assign(tf.where(finite, unchanged_or_doubled, halved))
+        self.good_steps.assign(tf.where(grows, 0, good_steps))
+
+
+# Public names of the original release, which cannot work as they did.
+_REPLACEMENTS = {
+    "AdamWeightDecayOptimizer": "optimization.AdamWeightDecay",
+    "create_optimizer": "optimization.Schedule and AdamWeightDecay, as training.train_step does",
+}
+
+if not TYPE_CHECKING:  # mypy would believe that every name exists
+
+    def __getattr__(name: str) -> Any:
+        if name in _REPLACEMENTS:
+            raise AttributeError(
+                f"optimization.{name} of the original release is gone; use {_REPLACEMENTS[name]}"
+            )
+        raise AttributeError(f"there is no optimization.{name}")

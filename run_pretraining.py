@@ -69,7 +69,7 @@ def pretrain(
             run=run,
             init_checkpoint=model.init_checkpoint,
             signature=f"--objective={data.objective}",
-            metadata={"attention": objective.model.bert.config.attention},
+            metadata={"attention": objective.model.encoder.config.attention},
         )
     trainer = loop.Trainer(objective, state, strategy=strategy, run=run, device=device)
     # All that can be wrong with checkpoints shows before the records are counted.
@@ -90,7 +90,7 @@ def pretrain(
     def describe() -> None:
         groups = [data, model, optimizer, run, device]
         found = devices.describe(strategy)
-        used = trainer.task.model.bert.config.to_json_string()
+        used = trainer.task.model.encoder.config.to_json_string()
         run_files.write_run_description(run.output_dir, found, groups, used)
         if train_batches:
             train_batches.write_index(index)

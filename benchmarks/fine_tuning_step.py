@@ -69,7 +69,8 @@ def ours(path: str, training: str) -> None:
         name: ragged.from_rows(row[:n] for row, n in zip(data[key], lengths, strict=True))
         for name, key in (("input_ids", "ids"), ("segment_ids", "segments"))
     }
-    model = modeling.ClassifierModel(modeling.BertConfig.from_dict(sides.CONFIG), 2)
+    encoder = modeling.BertModel(modeling.BertConfig.from_dict(sides.CONFIG))
+    model = modeling.ClassifierModel(encoder, 2)
     task = classifier_task.Classification(model, "classification")
     variables = modeling.named_variables(model)
     weights = restore.resolve(str(sides.model_folder() / "model.safetensors"))

@@ -11,57 +11,61 @@ from command_line import errors
 
 _LAYER_NORM_EPSILON = 1e-12
 
-
-# --------------------------------------------------------------------------------------------------
-# Functions
-# --------------------------------------------------------------------------------------------------
-
-_ROOT = math.sqrt(2.0 / math.pi)
-
-_CUBE = 0.044715
+# GELU, tanh form: x sigmoid(x (_LINEAR + _CUBIC x^2)).
+_LINEAR = 2 * math.sqrt(2.0 / math.pi)
+_CUBIC = 0.044715 * _LINEAR
 
 
 @tf.custom_gradient
 def gelu(x: tf.Tensor) -> tf.Tensor:
-    """Gaussian error linear unit, tanh form; any shape.
+    """Gaussian error linear unit, tanh form, as in the original release; any shape, dtype of x.
 
     0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), computed as x sigmoid(2 sqrt(2/pi) (...)),
     which is the same function. The written-out gradient keeps one tensor instead of seven.
     Source: Hendrycks and Gimpel 2016, arXiv 1606.08415, section 2.
     """
-    half, x = x, tf.cast(x, tf.float32)
-    gate = tf.sigmoid(x * (2 * _ROOT + 2 * _ROOT * _CUBE * tf.square(x)))
+    inputs, x = x, tf.cast(x, tf.float32)
+    gate = tf.sigmoid(x * (_LINEAR + _CUBIC * tf.square(x)))
 
     def gradient(dy: tf.Tensor) -> tf.Tensor:
-        slope = x * (2 * _ROOT + 6 * _ROOT * _CUBE * tf.square(x))
+        slope = x * (_LINEAR + 3 * _CUBIC * tf.square(x))
         # SigmoidGrad is gate (1 - gate) slope in one pass over memory.
-        bent = gate + tf.raw_ops.SigmoidGrad(y=gate, dy=slope)
-        return tf.cast(tf.cast(dy, tf.float32) * bent, half.dtype)
+        derivative = gate + tf.raw_ops.SigmoidGrad(y=gate, dy=slope)
+        return tf.cast(tf.cast(dy, tf.float32) * derivative, inputs.dtype)
 
-    return tf.cast(x * gate, half.dtype), gradient
+    return tf.cast(x * gate, inputs.dtype), gradient
 
 
-_ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
+def gelu_erf(x: tf.Tensor) -> tf.Tensor:
+    """Exact Gaussian error linear unit, 0.5 x (1 + erf(x / sqrt(2))); any shape, dtype of x."""
+    return tf.cast(tf.nn.gelu(tf.cast(x, tf.float32)), x.dtype)
+
+
+# What ``hidden_act`` of bert_config.json may be, in lower case. "gelu" is the tanh form, as in the
+# original release, also in a config of Hugging Face, where the name means the exact form.
+ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
     "gelu": gelu,
+    "gelu_new": gelu,
+    "gelu_pytorch_tanh": gelu,
+    "gelu_erf": gelu_erf,
     "relu": tf.nn.relu,
     "tanh": tf.tanh,
     "linear": tf.identity,
-    "": tf.identity,
 }
 
 
 def activation(name: str | None) -> Callable[[tf.Tensor], tf.Tensor]:
-    """The function called gelu, relu, tanh or linear (also empty or None), in any case.
+    """The activation called ``name``, in any case; an empty name or None is "linear".
 
     Raises:
-      errors.UserError: an unknown name.
+      errors.UserError: a name that is not in ACTIVATIONS.
     """
-    found = _ACTIVATIONS.get(str(name or "").lower())
-    if found is None:
+    function = ACTIVATIONS.get(str(name or "linear").lower())
+    if function is None:
         raise errors.UserError(
-            f"Unsupported activation: hidden_act is {name!r}, expected gelu, relu, tanh or linear"
+            f"Unsupported activation: hidden_act is {name!r}, expected {', '.join(ACTIVATIONS)}"
         )
-    return found
+    return function
 
 
 def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor) -> tf.Tensor:
@@ -75,8 +79,8 @@ def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor) -> tf.Tensor:
       rate: in [0, 1).
       seed: int32 [2].
     """
-    cut = round(rate * 65536)
-    if cut == 0:
+    threshold = round(rate * 65536)
+    if threshold == 0:
         return x
 
     @tf.custom_gradient
@@ -84,8 +88,8 @@ def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor) -> tf.Tensor:
         size = tf.size(x)
         words = tf.random.stateless_uniform([(size + 1) // 2], seed, None, None, tf.int32)
         bits = tf.reshape(tf.bitcast(words, tf.int16), [-1])[:size]
-        keep = tf.cast(bits >= tf.constant(cut - 32768, tf.int16), x.dtype)
-        mask = tf.reshape(keep, tf.shape(x)) * tf.cast(65536 / (65536 - cut), x.dtype)
+        keep = tf.cast(bits >= tf.constant(threshold - 32768, tf.int16), x.dtype)
+        mask = tf.reshape(keep, tf.shape(x)) * tf.cast(65536 / (65536 - threshold), x.dtype)
         return x * mask, lambda dy: dy * mask
 
     return masked(x)
@@ -93,7 +97,7 @@ def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor) -> tf.Tensor:
 
 @tf.custom_gradient
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
-    """Normalises rows to mean 0 and variance 1, then scales and shifts.
+    """Normalizes rows to mean 0 and variance 1, then scales and shifts.
 
     Args:
       x: float32 [N, H].
@@ -103,16 +107,16 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
     Returns:
       float32 [N, H]. Source: Ba et al. 2016, arXiv 1607.06450.
     """
-    centred = x - tf.reduce_mean(x, -1, keepdims=True)
+    centered = x - tf.reduce_mean(x, -1, keepdims=True)
     inverse = tf.math.rsqrt(
-        tf.reduce_mean(tf.square(centred), -1, keepdims=True) + _LAYER_NORM_EPSILON
+        tf.reduce_mean(tf.square(centered), -1, keepdims=True) + _LAYER_NORM_EPSILON
     )
-    normal = centred * inverse
+    normalized = centered * inverse
 
     def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         scaled = dy * gamma
         dx = scaled - tf.reduce_mean(scaled, -1, keepdims=True)
-        dx -= normal * tf.reduce_mean(scaled * normal, -1, keepdims=True)
-        return inverse * dx, tf.reduce_sum(dy * normal, 0), tf.reduce_sum(dy, 0)
+        dx -= normalized * tf.reduce_mean(scaled * normalized, -1, keepdims=True)
+        return inverse * dx, tf.reduce_sum(dy * normalized, 0), tf.reduce_sum(dy, 0)
 
-    return normal * gamma + beta, gradient
+    return normalized * gamma + beta, gradient

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from nn import layers
+
+_Pair = tuple[tf.Tensor, tf.Tensor]
 
 
 class BiLstm(tf.Module):
@@ -16,13 +16,13 @@ class BiLstm(tf.Module):
 
     Args:
       width: H, of the inputs and of the outputs; each direction is H / 2 wide.
-      weights: draws the initial values.
+      initializer: makes the variables.
 
     Raises:
       ValueError: an odd width.
     """
 
-    def __init__(self, width: int, weights: layers.Initializer):
+    def __init__(self, width: int, initializer: layers.Initializer):
         super().__init__(name="bilstm")
         if width % 2:
             raise ValueError(f"a BiLSTM of odd width {width}; its directions are half as wide")
@@ -31,9 +31,11 @@ class BiLstm(tf.Module):
         with self.name_scope:
             for direction in ("forward", "backward"):
                 with tf.name_scope(direction):
-                    kernel = weights.normal("kernel", [width, 4 * self._units])
-                    recurrent = weights.normal("recurrent_kernel", [self._units, 4 * self._units])
-                    bias = weights.constant("bias", [4 * self._units], 0.0)
+                    kernel = initializer.normal("kernel", [width, 4 * self._units])
+                    recurrent = initializer.normal(
+                        "recurrent_kernel", [self._units, 4 * self._units]
+                    )
+                    bias = initializer.constant("bias", [4 * self._units], 0.0)
                 self._kernels.append((kernel, recurrent, bias))
 
     def __call__(
@@ -58,14 +60,15 @@ class BiLstm(tf.Module):
         inputs = tf.einsum("bfh,hg->fbg", states, kernel) + bias
         start = tf.zeros([tf.shape(states)[0], self._units])
 
-        def step(carry: tuple[tf.Tensor, tf.Tensor], now: tuple[tf.Tensor, tf.Tensor]) -> Any:
+        def step(carry: _Pair, inputs_and_mask: _Pair) -> _Pair:
             hidden, cell = carry
-            gates = now[0] + tf.matmul(hidden, recurrent)
-            enter, forget, new, leave = tf.split(gates, 4, -1)
+            gate_inputs, keep = inputs_and_mask
+            gates = gate_inputs + tf.matmul(hidden, recurrent)
+            input_gate, forget_gate, candidate, output_gate = tf.split(gates, 4, -1)
             # 1 is added to the forget gate: an LSTM that starts by forgetting learns slowly.
-            next_cell = tf.sigmoid(forget + 1.0) * cell + tf.sigmoid(enter) * tf.tanh(new)
-            next_hidden = tf.sigmoid(leave) * tf.tanh(next_cell)
-            keep = now[1]
+            next_cell = tf.sigmoid(forget_gate + 1.0) * cell
+            next_cell += tf.sigmoid(input_gate) * tf.tanh(candidate)
+            next_hidden = tf.sigmoid(output_gate) * tf.tanh(next_cell)
             return (
                 keep * next_hidden + (1.0 - keep) * hidden,
                 keep * next_cell + (1.0 - keep) * cell,

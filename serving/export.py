@@ -60,7 +60,7 @@ def save_classifier(
 
     tokenizer = graph_tokenizer.GraphTokenizer(text)
     signatures = {
-        **ids_signatures(outputs, task.model.bert.config.max_position_embeddings),
+        **ids_signatures(outputs, task.model.encoder.config.max_position_embeddings),
         "from_text": _text_signature(outputs, tokenizer, max_seq_length),
     }
     with tf.io.gfile.GFile(text.vocab_file, "rb") as file:
@@ -72,7 +72,7 @@ def save_classifier(
 
 def save_span_model(path: str, task: Any, text: options.TokenizerOptions) -> None:
     """Writes a model of start and end logits: signatures of ids, and one that keeps unique_ids."""
-    longest = task.model.bert.config.max_position_embeddings
+    longest = task.model.encoder.config.max_position_embeddings
     signatures = ids_signatures(task.logits, longest)
     plain = signatures["serving_default"]
     specs = [

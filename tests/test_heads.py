@@ -81,20 +81,20 @@ def test_left_to_right_pools_the_last_token(static):
 
 
 def test_classifier_names_and_logits():
-    model = modeling.ClassifierModel(CONFIG, 3, seed=5)
+    model = modeling.ClassifierModel(modeling.BertModel(CONFIG), 3)
     names = modeling.named_variables(model)
     own = {name: v.shape.as_list() for name, v in names.items() if not name.startswith("bert/")}
     assert own == {"output_weights": [3, 16], "output_bias": [3]}
     model.output_bias.assign([0.5, -1.0, 2.0])
-    pooled = model.bert(*_inputs(), training=False).pooled_output.numpy()
+    pooled = model.encoder(*_inputs(), training=False).pooled_output.numpy()
     wanted = pooled @ model.output_weights.numpy().T + [0.5, -1.0, 2.0]
     np.testing.assert_allclose(model(*_inputs(), training=False), wanted, atol=2e-6)
 
 
 def test_classifier_drops_a_tenth_of_the_pooled_state_in_training():
-    model = modeling.ClassifierModel(CONFIG, 1)
+    model = modeling.ClassifierModel(modeling.BertModel(CONFIG), 1)
     model.output_weights.assign(np.ones([1, 16]))
-    still = model.bert(*_inputs(), training=False).pooled_output.numpy()
+    still = model.encoder(*_inputs(), training=False).pooled_output.numpy()
     with pytest.raises(ValueError, match="seed"):
         model(*_inputs(), training=True)
     run = tf.function(lambda seed: model(*_inputs(), training=True, seed=seed))
@@ -139,7 +139,7 @@ def test_bilstm_equals_numpy_whatever_the_padding(compiled):
 
 
 def test_bilstm_classifier_reads_all_tokens_and_leaves_the_pooler_alone():
-    model = modeling.ClassifierModel(LEFT, 2, bilstm=True)
+    model = modeling.ClassifierModel(modeling.BertModel(LEFT), 2, bilstm=True)
     ids, mask, types = _inputs()
     with tf.GradientTape() as tape:
         logits = model(ids, mask, types, training=False)
@@ -153,12 +153,12 @@ def test_bilstm_classifier_reads_all_tokens_and_leaves_the_pooler_alone():
 
 
 def test_span_names_and_logits():
-    model = modeling.SpanModel(CONFIG, seed=5)
+    model = modeling.SpanModel(modeling.BertModel(CONFIG))
     names = modeling.named_variables(model)
     own = {name: v.shape.as_list() for name, v in names.items() if not name.startswith("bert/")}
     assert own == {"cls/squad/output_weights": [2, 16], "cls/squad/output_bias": [2]}
     model.output_bias.assign([0.5, -1.0])
-    states = model.bert(*_inputs(), training=False).sequence_output.numpy()
+    states = model.encoder(*_inputs(), training=False).sequence_output.numpy()
     wanted = states @ model.output_weights.numpy().T + [0.5, -1.0]
     mask = _inputs()[1] > 0
     for found, side in zip(model(*_inputs(), training=False), (0, 1), strict=True):
@@ -167,7 +167,7 @@ def test_span_names_and_logits():
 
 @pytest.mark.parametrize("bilstm", [False, True])
 def test_span_scores_depend_neither_on_padding_nor_on_the_pooler(bilstm):
-    model = modeling.SpanModel(CONFIG, bilstm=bilstm)
+    model = modeling.SpanModel(modeling.BertModel(CONFIG), bilstm=bilstm)
     inputs = _inputs()
     variables = modeling.named_variables(model)
     with tf.GradientTape() as tape:
@@ -183,7 +183,7 @@ def test_span_scores_depend_neither_on_padding_nor_on_the_pooler(bilstm):
 
 
 def test_nothing_is_dropped_above_the_encoder():
-    still = modeling.SpanModel(CONFIG)  # without dropout in the encoder
+    still = modeling.SpanModel(modeling.BertModel(CONFIG))  # without dropout in the encoder
     found = [still(*_inputs(), training=training, seed=tf.constant([1, 2]))
              for training in (True, False)]  # fmt: skip
     np.testing.assert_array_equal(*found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import modeling
 import optimization
 from checkpoints import restore
 from command_line import errors
-from nn import functions
+from nn import functions, layers
 from tasks.pretraining import objectives
 
 SMALL = modeling.BertConfig(
@@ -31,6 +32,10 @@ SMALL = modeling.BertConfig(
     max_position_embeddings=20,
     type_vocab_size=2,
 )
+
+
+def _pretraining(config, **options):
+    return modeling.PretrainingModel(modeling.BertModel(config, **options))
 
 
 def _golden_batch(golden) -> dict[str, tf.Tensor]:
@@ -85,7 +90,7 @@ def original(request, shared):
     config = modeling.BertConfig.from_json_file(str(folder / "bert_config.json"))
     config = dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     how = EXECUTIONS[request.param]
-    model = modeling.PretrainingModel(config, static_shapes=how["static_shapes"])
+    model = _pretraining(config, static_shapes=how["static_shapes"])
     reader = tf.train.load_checkpoint(str(folder / "bert_model.ckpt"))
     for name, variable in modeling.named_variables(model).items():
         variable.assign(reader.get_tensor(name))
@@ -94,7 +99,7 @@ def original(request, shared):
 
 def test_outputs_equal_the_original(original):
     model, golden, jit = original
-    output = tf.function(model.bert, jit_compile=jit)(
+    output = tf.function(model.encoder, jit_compile=jit)(
         tf.constant(golden["input_ids"]),
         tf.constant(golden["input_mask"]),
         tf.constant(golden["segment_ids"]),
@@ -180,18 +185,12 @@ FILLED_BATCH = {
 
 @pytest.mark.parametrize("static_shapes", [False, True])
 def test_published_values_of_a_filled_model(static_shapes):
-    model = modeling.PretrainingModel(SMALL, static_shapes=static_shapes)
+    model = _pretraining(SMALL, static_shapes=static_shapes)
     _fill(model)
     assert len(modeling.named_variables(model)) == 46
     batch = {name: tf.constant(value) for name, value in FILLED_BATCH.items()}
-    output = model.bert(
-        batch["input_ids"], batch["input_mask"], batch["segment_ids"], training=False
-    )
-    embedded, sequence, pooled = (
-        output.embedding_output,
-        output.sequence_output,
-        output.pooled_output,
-    )
+    inputs = (batch[name] for name in ("input_ids", "input_mask", "segment_ids"))
+    embedded, _, sequence, pooled = model.encoder(*inputs, training=False)
     near = {"atol": 2e-6, "rtol": 0}
     np.testing.assert_allclose(
         embedded[0, 0, :4], [1.214707, 0.256690, -0.659184, -1.215185], **near
@@ -375,15 +374,19 @@ def test_dropout_keeps_its_share_and_its_mean():
 
 def test_dropout_needs_a_seed_and_differs_from_layer_to_layer():
     config = dataclasses.replace(SMALL, hidden_dropout_prob=0.1)
-    model = modeling.BertModel(config)
+    model, again = modeling.BertModel(config), modeling.BertModel(config)
     ids = tf.ones([2, 7], tf.int32)
     with pytest.raises(ValueError, match="seed"):
         model(ids, training=True)
-    seeds = model._dropout_seeds(True, tf.constant([1, 2])).numpy()
-    assert len(np.unique(seeds, axis=0)) == 1 + 3 * config.num_hidden_layers
-    one = model(ids, training=True, seed=tf.constant([1, 2])).pooled_output
-    other = model(ids, training=True, seed=tf.constant([1, 2])).pooled_output
-    np.testing.assert_array_equal(one, other)
+    x, seed = tf.ones([1000]), tf.constant([1, 2])
+    dropouts = [m for m in model.submodules if isinstance(m, layers.Dropout) and m.rate]
+    masks = {tuple(dropout(x, seed).numpy()) for dropout in dropouts}
+    assert len(masks) == 1 + 2 * config.num_hidden_layers
+    # A pure function of seed and names: the same in another model of the process.
+    one = model(ids, training=True, seed=seed).pooled_output
+    np.testing.assert_array_equal(one, again(ids, training=True, seed=seed).pooled_output)
+    other = model(ids, training=True, seed=tf.constant([1, 3])).pooled_output
+    assert np.abs(one - other).max() > 1e-3
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(tf.bfloat16, 0.1), (tf.float16, 0.02)])
@@ -402,14 +405,15 @@ def test_half_precision_is_near_and_does_not_overflow(dtype, tolerance):
 def _count(config: modeling.BertConfig, heads: bool) -> int:
     """Number of parameters, without making the values."""
     with tf.Graph().as_default():
-        model = modeling.create_model_from_config(config, heads=heads)
+        model: tf.Module = modeling.BertModel(config)
+        model = modeling.PretrainingModel(model) if heads else model
         return sum(int(np.prod(v.shape)) for v in modeling.named_variables(model).values())
 
 
-def _sizes(layers, hidden, heads, vocab=30522):
+def _sizes(depth, hidden, heads, vocab=30522):
     return modeling.BertConfig(
         vocab_size=vocab,
-        num_hidden_layers=layers,
+        num_hidden_layers=depth,
         hidden_size=hidden,
         num_attention_heads=heads,
         intermediate_size=4 * hidden,
@@ -418,7 +422,7 @@ def _sizes(layers, hidden, heads, vocab=30522):
 
 
 @pytest.mark.parametrize(
-    "layers, hidden, vocab, encoder, with_heads",
+    "depth, hidden, vocab, encoder, with_heads",
     [
         (12, 768, 30522, 109_482_240, 110_106_428),
         pytest.param(24, 1024, 30522, 335_141_888, 336_226_108, marks=pytest.mark.slow),
@@ -426,8 +430,8 @@ def _sizes(layers, hidden, heads, vocab=30522):
         pytest.param(24, 1024, 28996, 333_579_264, 334_661_958, marks=pytest.mark.slow),
     ],
 )
-def test_parameter_counts_of_base_and_large(layers, hidden, vocab, encoder, with_heads):
-    config = _sizes(layers, hidden, hidden // 64, vocab)
+def test_parameter_counts_of_base_and_large(depth, hidden, vocab, encoder, with_heads):
+    config = _sizes(depth, hidden, hidden // 64, vocab)
     assert _count(config, heads=False) == encoder
     assert _count(config, heads=True) == with_heads
 
@@ -443,15 +447,15 @@ MINIATURES = {
 
 
 @pytest.mark.parametrize(
-    "layers", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (4, 6, 8, 10, 12))]
+    "depth", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (4, 6, 8, 10, 12))]
 )
-def test_parameter_counts_of_the_miniatures(layers):
-    for hidden, count in zip((128, 256, 512, 768), MINIATURES[layers], strict=True):
-        assert _count(_sizes(layers, hidden, hidden // 64), heads=False) == count
+def test_parameter_counts_of_the_miniatures(depth):
+    for hidden, count in zip((128, 256, 512, 768), MINIATURES[depth], strict=True):
+        assert _count(_sizes(depth, hidden, hidden // 64), heads=False) == count
 
 
 def test_variable_names_shapes_and_dtypes_are_the_original_ones():
-    layers, hidden, inner, vocab, types, positions = 2, 16, 32, 50, 2, 20
+    depth, hidden, inner, vocab, types, positions = 2, 16, 32, 50, 2, 20
     wanted = {
         "bert/embeddings/word_embeddings": (vocab, hidden),
         "bert/embeddings/token_type_embeddings": (types, hidden),
@@ -465,7 +469,7 @@ def test_variable_names_shapes_and_dtypes_are_the_original_ones():
         "cls/seq_relationship/output_bias": (2,),
     }
     norms = ["bert/embeddings", "cls/predictions/transform"]
-    for index in range(layers):
+    for index in range(depth):
         layer = f"bert/encoder/layer_{index}"
         norms += [f"{layer}/attention/output", f"{layer}/output"]
         for name in ("attention/self/query", "attention/self/key", "attention/self/value"):
@@ -481,16 +485,16 @@ def test_variable_names_shapes_and_dtypes_are_the_original_ones():
             wanted |= {f"{layer}/{name}/kernel": size, f"{layer}/{name}/bias": size[1:]}
     for name in norms:
         wanted |= {f"{name}/LayerNorm/{kind}": (hidden,) for kind in ("gamma", "beta")}
-    found = modeling.named_variables(modeling.PretrainingModel(SMALL))
+    found = modeling.named_variables(_pretraining(SMALL))
     assert {name: tuple(v.shape) for name, v in found.items()} == wanted
     assert {v.dtype for v in found.values()} == {tf.float32}
     # Two models of one process get the same names.
-    assert list(modeling.named_variables(modeling.PretrainingModel(SMALL))) == list(found)
+    assert list(modeling.named_variables(_pretraining(SMALL))) == list(found)
 
 
 def test_initial_values():
     config = _sizes(1, 128, 2, vocab=2000)
-    variables = modeling.named_variables(modeling.PretrainingModel(config, seed=7))
+    variables = modeling.named_variables(_pretraining(config, seed=7))
     for name, variable in variables.items():
         values = variable.numpy()
         if name.endswith(("bias", "beta")):
@@ -501,8 +505,8 @@ def test_initial_values():
             assert np.abs(values).max() <= 0.04, name
             # A normal cut at two standard deviations has 0.8796 of its standard deviation.
             assert values.std() == pytest.approx(0.02 * 0.8796, rel=0.1), name
-    again = modeling.named_variables(modeling.PretrainingModel(config, seed=7))
-    other = modeling.named_variables(modeling.PretrainingModel(config, seed=8))
+    again = modeling.named_variables(_pretraining(config, seed=7))
+    other = modeling.named_variables(_pretraining(config, seed=8))
     name = "bert/encoder/layer_0/attention/self/query/kernel"
     np.testing.assert_array_equal(variables[name], again[name])
     assert np.abs(variables[name].numpy() - other[name].numpy()).max() > 0.01
@@ -561,7 +565,31 @@ def test_activations_by_name():
     np.testing.assert_allclose(functions.activation("tanh")(x), np.tanh([-1, 2]), rtol=1e-6)
     for name in ("linear", "", None):
         np.testing.assert_allclose(functions.activation(name)(x), x)
-    assert functions.activation("GELU") is functions.gelu
+    for name in ("GELU", "gelu_new", "gelu_pytorch_tanh"):
+        assert functions.activation(name) is functions.gelu
+    exact = [0.5 * v * (1 + math.erf(v / math.sqrt(2))) for v in x.numpy()]
+    np.testing.assert_allclose(functions.activation("gelu_erf")(x), exact, rtol=1e-5)
+    half = functions.activation("gelu_erf")(tf.cast(x, tf.float16))
+    assert half.dtype == tf.float16
+
+
+def test_names_of_the_original_release():
+    assert modeling.get_shape_list(tf.zeros([2, 3]), expected_rank=[2, 3]) == [2, 3]
+    with pytest.raises(ValueError, match="ids has rank 1, expected .2.*"):
+        modeling.get_shape_list(tf.zeros([2]), 2, "ids")
+    assert modeling.get_activation("gelu") is modeling.gelu
+    encoder = modeling.BertModel(SMALL)
+    for owner, name, use in (
+        (modeling, "transformer_model", "modeling.BertModel"),
+        (encoder, "get_pooled_output", "pooled_output of what calling"),
+        (optimization, "create_optimizer", "optimization.Schedule"),
+    ):
+        assert not hasattr(owner, name) and name not in dir(owner)
+        with pytest.raises(AttributeError, match=f"{name} of the original .* is gone; use {use}"):
+            getattr(owner, name)
+        assert not hasattr(owner, "no_such_name")
+    with pytest.raises(TypeError, match=r"use BertModel\(config\)\(input_ids, input_mask"):
+        modeling.BertModel(config=SMALL, is_training=True, input_ids=tf.ones([1, 2], tf.int32))
 
 
 # --- real weights ---------------------------------------------------------------------------------

@@ -174,7 +174,7 @@ class FineTuning(abc.ABC):
                 static_shapes=flags.device.static_shapes,
                 seed=flags.run.random_seed,
             )
-            task = self.build_task(encoder, frozen_scopes(flags.tuning.freeze_layers, self.config))
+            task = self.build_task(encoder, frozen_scopes(flags.tuning.freeze_layers, encoder))
             state = run_state.RunState(
                 task,
                 run=flags.run,
@@ -360,19 +360,18 @@ def create_schedule(
     return optimization.Schedule(optimizer.learning_rate, steps, warmup)
 
 
-def frozen_scopes(layers: int, config: modeling.BertConfig) -> tuple[str, ...]:
-    """The scopes of the embeddings and the first layers; none for 0 layers.
+def frozen_scopes(count: int, encoder: modeling.BertModel) -> tuple[str, ...]:
+    """The scopes of the embeddings and the first ``count`` layers; none if count is 0.
 
     Raises:
       errors.FlagError: more layers than the model has.
     """
-    if layers > config.num_hidden_layers:
+    if count > len(encoder.layers):
         raise errors.FlagError(
-            f"--freeze_layers={layers}: the model has num_hidden_layers {config.num_hidden_layers}"
+            f"--freeze_layers={count}: the model has num_hidden_layers {len(encoder.layers)}"
         )
-    if not layers:
-        return ()
-    return ("bert/embeddings/", *(f"bert/encoder/layer_{index}/" for index in range(layers)))
+    modules: list[tf.Module] = [encoder.embeddings, *encoder.layers[:count]] if count else []
+    return tuple(module.name_scope.name for module in modules)
 
 
 def _scopes_to_reinitialize(

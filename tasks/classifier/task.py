@@ -33,7 +33,7 @@ class Classification(tf.Module):
         super().__init__(name="classification")
         self.model = model
         self._kind = kind
-        unused = ("bert/pooler/",) if model.bilstm is not None else ()
+        unused = (f"{model.encoder.scope}/pooler/",) if model.bilstm is not None else ()
         self.without_gradient = (*frozen, *unused)
         self.metrics = ("loss", "accuracy") if kind == examples.CLASSIFICATION else ("loss",)
 

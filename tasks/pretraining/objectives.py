@@ -35,11 +35,16 @@ class _Objective(tf.Module):
 
     def _token_pairs(self, states: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> Pairs:
         """Loss and accuracy of predicted tokens: [K, H], int32 [K], float32 [K]."""
-        if not self.model.bert.static_shapes:
+        if not self.model.encoder.static_shapes:
             real = tf.reshape(tf.where(weights > 0), [-1])
             states, labels, weights = (tf.gather(x, real) for x in (states, labels, weights))
         logits = self.model.token_logits(states)  # [K, V]
         return _pairs("masked_lm", logits, labels, weights)
+
+
+def _next_sentence_scopes(model: modeling.PretrainingModel) -> tuple[str, ...]:
+    """Scopes of the variables that only next-sentence prediction uses."""
+    return (f"{model.encoder.scope}/pooler/", model.next_sentence.name_scope.name)
 
 
 def _pairs(name: str, logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> Pairs:
@@ -72,7 +77,7 @@ class MaskedLm(_Objective):
             self.loss_parts["next_sentence_loss"] = 0.0
             self.metrics += ("next_sentence_loss", "next_sentence_accuracy")
         else:
-            self.without_gradient = ("bert/pooler/", "cls/seq_relationship/")
+            self.without_gradient = _next_sentence_scopes(model)
 
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
         """The weight of each part of the loss, float32 [], known before the model runs."""
@@ -90,10 +95,10 @@ class MaskedLm(_Objective):
           training: whether to drop out.
           seed: int32 [2], of dropout.
         """
-        bert = self.model.bert
+        encoder = self.model.encoder
         positions = batch["masked_lm_positions"]
         first = tf.zeros_like(positions[:, :1])
-        states = bert.encode_positions(
+        states = encoder.encode_positions(
             tf.concat([first, positions], 1),
             batch["input_ids"],
             batch["input_mask"],
@@ -107,7 +112,7 @@ class MaskedLm(_Objective):
             tf.reshape(batch["masked_lm_weights"], [-1]),
         )
         if self.next_sentence:
-            logits = self.model.next_sentence(bert.apply_pooler(states[:, 0]))  # [B, 2]
+            logits = self.model.next_sentence(encoder.apply_pooler(states[:, 0]))  # [B, 2]
             labels = tf.reshape(batch["next_sentence_labels"], [-1])
             pairs |= _pairs("next_sentence", logits, labels, batch["example_weights"])
         return pairs
@@ -122,12 +127,12 @@ class LeftToRight(_Objective):
 
     loss_parts = {"masked_lm_loss": _SMALL}
     metrics = ("masked_lm_loss", "masked_lm_accuracy")
-    without_gradient = ("bert/pooler/", "cls/seq_relationship/")
 
     def __init__(self, model: modeling.PretrainingModel):
-        if model.bert.config.attention != "left_to_right":
+        if model.encoder.config.attention != "left_to_right":
             raise ValueError("LeftToRight needs a model with attention='left_to_right'")
         super().__init__(model)
+        self.without_gradient = _next_sentence_scopes(model)
 
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
         return {"masked_lm_loss": tf.reduce_sum(self._predicted(batch))}
@@ -140,7 +145,7 @@ class LeftToRight(_Objective):
     def sums(self, batch: Batch, *, training: bool, seed: tf.Tensor | None = None) -> Pairs:
         """Sum and weight of every metric; arguments as in MaskedLm."""
         original = original_ids(batch)  # [B, F]
-        output = self.model.bert(
+        output = self.model.encoder(
             original, batch["input_mask"], batch["segment_ids"], training=training, seed=seed
         )
         states = output.sequence_output[:, :-1]  # [B, F - 1, H]
@@ -215,7 +220,7 @@ def create_objective(
             f"--objective={name} does not fit --bert_config_file with attention left_to_right; "
             "use --objective=ltr"
         )
-    model = modeling.PretrainingModel(config, **model_options)
+    model = modeling.PretrainingModel(modeling.BertModel(config, **model_options))
     if name == "ltr":
         return LeftToRight(model)
     return MaskedLm(model, next_sentence=name == "mlm_nsp")

@@ -36,7 +36,7 @@ class QuestionAnswering(tf.Module):
         super().__init__(name="question_answering")
         self.model = model
         # As released: the pooler stands in the checkpoint as it was, without optimizer state.
-        self.without_gradient = (*frozen, "bert/pooler/")
+        self.without_gradient = (*frozen, f"{model.encoder.scope}/pooler/")
 
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
         """The number of real windows, float32 []."""

@@ -37,7 +37,7 @@ HEAD = compatibility.Head("mrpc", "labels 0, 1", 2, "linear", "bidirectional")
     ],
 )
 def test_what_sets_the_head_of_a_checkpoint_apart(tmp_path, state, bilstm, changes, message):
-    model = modeling.ClassifierModel(CONFIG, 2, bilstm=bilstm)
+    model = modeling.ClassifierModel(modeling.BertModel(CONFIG), 2, bilstm=bilstm)
     prefix = manager.save(str(tmp_path), 1, modeling.named_variables(model), state=state)
     found = dataclasses.replace(HEAD, **changes).mismatch(
         restore.resolve(prefix), compatibility.Origin.read(prefix)
@@ -56,7 +56,7 @@ def test_what_sets_the_head_of_a_checkpoint_apart(tmp_path, state, bilstm, chang
     ],
 )
 def test_labels_beside_a_checkpoint_without_notes_are_compared(tmp_path, outputs, lines, fits):
-    model = modeling.ClassifierModel(CONFIG, 2)
+    model = modeling.ClassifierModel(modeling.BertModel(CONFIG), 2)
     prefix = manager.save(str(tmp_path), 1, modeling.named_variables(model))
     if lines:
         (tmp_path / "labels.txt").write_text(lines)

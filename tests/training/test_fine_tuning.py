@@ -28,7 +28,7 @@ def _read_config(model, checkpoint="", length=16):
 
 def test_steps_and_warmup_are_rounded_down():
     found = _schedule(3668, train_batch_size=32, num_train_epochs=3.0, warmup_proportion=0.1)
-    assert (found.total_steps, found.warmup_steps, found.peak) == (343, 34, 5e-5)
+    assert (found.total_steps, found.warmup_steps, found.learning_rate) == (343, 34, 5e-5)
 
 
 def test_less_than_one_step_becomes_one(caplog):
@@ -44,16 +44,17 @@ def test_more_steps_than_can_be_counted():
 
 
 def test_frozen_scopes():
-    assert fine_tuning.frozen_scopes(0, CONFIG) == ()
-    scopes = fine_tuning.frozen_scopes(2, CONFIG)
-    names = modeling.named_variables(modeling.ClassifierModel(CONFIG, 2))
+    model = modeling.ClassifierModel(modeling.BertModel(CONFIG), 2)
+    assert fine_tuning.frozen_scopes(0, model.encoder) == ()
+    scopes = fine_tuning.frozen_scopes(2, model.encoder)
+    names = modeling.named_variables(model)
     left = {n.split("/")[2] if "layer_" in n else n for n in names if not n.startswith(scopes)}
     assert left == {
         "layer_2", "bert/pooler/dense/kernel", "bert/pooler/dense/bias", "output_weights",
         "output_bias",
     }  # fmt: skip
     with pytest.raises(errors.FlagError, match=r"--freeze_layers=4.*num_hidden_layers 3"):
-        fine_tuning.frozen_scopes(4, CONFIG)
+        fine_tuning.frozen_scopes(4, model.encoder)
 
 
 def test_scopes_of_a_new_head():
@@ -66,7 +67,8 @@ def test_scopes_of_a_new_head():
 @pytest.mark.parametrize("place", ["init_checkpoint", "output_dir"])
 def test_attention_follows_the_checkpoint(tmp_path, place):
     path = tiny.write_config(tmp_path / "config.json")
-    model = modeling.ClassifierModel(modeling.BertConfig.from_json_file(path), 2)
+    encoder = modeling.BertModel(modeling.BertConfig.from_json_file(path))
+    model = modeling.ClassifierModel(encoder, 2)
     variables = modeling.named_variables(model)
     state = {"attention": "left_to_right"}
     prefix = manager.save(str(tmp_path / "run"), 3, variables, keep=1, state=state)
@@ -100,7 +102,8 @@ def test_sequences_longer_than_the_positions(tmp_path):
 
 def test_attention_of_a_checkpoint_to_evaluate(tmp_path):
     path = tiny.write_config(tmp_path / "config.json")
-    model = modeling.ClassifierModel(modeling.BertConfig.from_json_file(path), 2)
+    encoder = modeling.BertModel(modeling.BertConfig.from_json_file(path))
+    model = modeling.ClassifierModel(encoder, 2)
     state = {"attention": "left_to_right"}
     variables = modeling.named_variables(model)
     prefix = manager.save(str(tmp_path / "other"), 3, variables, state=state)
@@ -127,6 +130,6 @@ def test_flags_that_do_nothing_are_named(tmp_path, caplog):
     trains = options.FineTuningOptions(new_head=True, do_train=True)
     warn(trains)
     assert not caplog.records
-    manager.save(str(tmp_path), 1, modeling.named_variables(modeling.ClassifierModel(CONFIG, 2)))
+    manager.save(str(tmp_path), 1, modeling.named_variables(modeling.BertModel(CONFIG)))
     warn(trains)
     assert f"--new_head does nothing: training goes on from {tmp_path}" in caplog.text

@@ -317,7 +317,7 @@ def test_evaluation_equals_a_weighted_mean_by_hand_for_any_batch_size(data, tmp_
     loss = right = predictions = pair_loss = pairs_right = 0.0
     for record in tf.data.TFRecordDataset(data):
         batch = records.parse(FEATURES, record[None])
-        output = trainer.task.model.bert(
+        output = trainer.task.model.encoder(
             batch["input_ids"], batch["input_mask"], batch["segment_ids"], training=False
         )
         states = tf.gather(output.sequence_output[0], batch["masked_lm_positions"][0])
@@ -456,7 +456,7 @@ def test_figures_after_the_checkpoint_are_dropped_when_a_run_goes_on(data, tmp_p
 
 def test_left_to_right_objective_by_hand(data):
     config = dataclasses.replace(STILL, attention="left_to_right")
-    task = objectives.LeftToRight(modeling.PretrainingModel(config))
+    task = objectives.LeftToRight(modeling.PretrainingModel(modeling.BertModel(config)))
     batch = next(iter(_batches(data, 9).dataset(tf.distribute.InputContext(1, 0, 1))))
     original = objectives.original_ids(batch).numpy()
     assert not (original == 4).any()  # no [MASK] is left
@@ -466,7 +466,7 @@ def test_left_to_right_objective_by_hand(data):
         inner = words[1:-1][words[1:-1] != 3]
         assert (np.diff(inner) % (tiny.VOCAB - 5) <= 2).all()
     pairs = task.sums(batch, training=False)
-    states = task.model.bert(
+    states = task.model.encoder(
         original, batch["input_mask"], batch["segment_ids"], training=False
     ).sequence_output
     loss = count = 0.0

@@ -25,7 +25,7 @@ LABELS = {
 
 def _task(kind):
     return classifier_task.Classification(
-        modeling.ClassifierModel(CONFIG, 1 if kind == "regression" else 3), kind
+        modeling.ClassifierModel(modeling.BertModel(CONFIG), 1 if kind == "regression" else 3), kind
     )
 
 

@@ -41,7 +41,9 @@ def _batches(batch_size, lengths=()):
 
 
 def _task(static=False):
-    return squad_task.QuestionAnswering(modeling.SpanModel(CONFIG, static_shapes=static))
+    return squad_task.QuestionAnswering(
+        modeling.SpanModel(modeling.BertModel(CONFIG, static_shapes=static))
+    )
 
 
 def _expected(model):
@@ -88,7 +90,7 @@ def test_logits_of_padding_take_no_part():
 
 
 def test_gradients_reach_all_but_the_pooler_and_what_is_frozen():
-    model = modeling.SpanModel(CONFIG)
+    model = modeling.SpanModel(modeling.BertModel(CONFIG))
     task = squad_task.QuestionAnswering(model, frozen=("bert/embeddings/",))
     assert set(task.without_gradient) == {"bert/embeddings/", "bert/pooler/"}
     variables = modeling.named_variables(model)
