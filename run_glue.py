@@ -1,12 +1,12 @@
-"""Fine-tunes BERT on all tasks of GLUE: every learning rate with every seed, the best run of each.
+"""Fine-tunes BERT on the tasks of GLUE with every learning rate and seed, and keeps the best runs.
 
     python run_glue.py --data_dir=glue_data --vocab_file=vocab.txt \\
         --bert_config_file=bert_config.json --init_checkpoint=bert_model.ckpt --output_dir=glue
 
-Each run is a run_classifier.py of its own in <output_dir>/<task>/lr<rate>-seed<seed>/, with what it
-says in log.txt. After the runs of a task the best one predicts the test set. summary.txt, .md and
-.json are written again after every run; submission.zip when the best run of every task has
-predicted. Stopped or killed, the same command goes on.
+Each run is a run_classifier.py process in <output_dir>/<task>/lr<rate>-seed<seed>/, with its
+messages in log.txt. After the runs of a task the best one predicts the test set. summary.txt, .md
+and .json are rewritten after every run, and submission.zip when the best run of every task has
+predicted. After a stop or a kill, run the same command again to continue.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 import tokenization
 from command_line import app, errors, options
 from system import outputs
-from tasks.glue import data_sets, jobs, search, submission
+from tasks.glue import data_sets, jobs, predictions, search, submission
 from tasks.glue import options as glue_options
 from tasks.glue import runs as glue_runs
 
@@ -40,104 +40,108 @@ _PATIENCE = 60.0  # seconds that the runs of a killed run_glue are given to save
 
 def run_search(
     flags: glue_options.GlueOptions,
-    each: glue_options.GlueRunOptions,
+    run_options: glue_options.GlueRunOptions,
     text: options.TokenizerOptions,
     model: options.ModelOptions,
     device: options.DeviceOptions,
 ) -> None:
-    """Makes all runs that are not made yet, the predictions, the summary and the submission.
+    """Makes the runs and predictions that are missing, then the summary and the submission.
 
     Raises:
-      errors.FlagError: flags that are wrong, or not those of the runs that are there.
-      errors.UserError: data or model files that are missing or wrong; runs that failed.
+      errors.FlagError: invalid flags, or flags that differ from those of existing runs.
+      errors.UserError: missing or invalid data or model files; failed runs.
     """
     if "://" in flags.output_dir:
         raise errors.FlagError(f"--output_dir={flags.output_dir}: expected a local directory")
     outputs.check_directory("output_dir", flags.output_dir)
     plan = glue_runs.plan(flags)
-    _check_flags(each, model, device)
-    _check_model(each, text, model)
+    _check_flags(run_options, model, device)
+    _check_model(run_options, text, model)
     if not os.path.isdir(flags.data_dir):
-        raise errors.UserError(f"--data_dir={flags.data_dir}: there is no such folder")
-    tasks = list(dict.fromkeys(run.task for run in plan))
-    skip = each.skip_bad_rows
-    sets = {task: data_sets.read(task, flags.data_dir, skip_bad_rows=skip) for task in tasks}
+        raise errors.UserError(f"--data_dir={flags.data_dir}: not a directory")
+    data = {
+        task: data_sets.read(task, flags.data_dir, skip_bad_rows=run_options.skip_bad_rows)
+        for task in dict.fromkeys(run.task for run in plan)
+    }
     os.makedirs(flags.output_dir, exist_ok=True)
     with jobs.Stop() as stop, _alone(flags.output_dir, stop) as lock:
-        work = search.Search(flags, plan, sets, (each, text, model, device), stop)
-        work.check_flags()
-        work.begin()
+        run_groups = (run_options, text, model, device)
+        glue_search = search.Search(flags, plan, data, run_groups, stop)
+        glue_search.check_flags()
+        glue_search.begin()
         jobs.run_all(
-            work.queue,
+            glue_search.queue,
             flags.jobs,
-            work.done,
-            starts=work.starts,
-            environment=jobs.share_of_threads(flags.jobs),
-            inherited=lock,
+            environment=jobs.thread_limits(flags.jobs),
+            inherited_files=lock,
             stop=stop,
         )
-        if work.refusal:
-            raise errors.FlagError(work.refusal)
-        print(work.write_summary())
+        if glue_search.refusal:
+            raise errors.FlagError(glue_search.refusal)
+        print(glue_search.write_summary())
         if stop.requests:
             _log.info("stopped; the same command goes on")
             return
-        _write_submission(work, flags.data_dir)
-    work.report_failures()
+        _write_submission(glue_search, flags)
+    glue_search.report_failures()
 
 
 def _check_flags(
-    each: glue_options.GlueRunOptions, model: options.ModelOptions, device: options.DeviceOptions
+    run_options: glue_options.GlueRunOptions,
+    model: options.ModelOptions,
+    device: options.DeviceOptions,
 ) -> None:
-    """Refuses flags that would do nothing beside the others."""
-    if each.new_head and not model.init_checkpoint:
+    """Refuses flags that would have no effect beside the others."""
+    if run_options.new_head and not model.init_checkpoint:
         raise errors.FlagError("--new_head does nothing without --init_checkpoint; add it")
-    idle = ["tpu_name", "master", "iterations_per_loop"]
+    unused = ["tpu_name", "master", "iterations_per_loop"]
     if device.use_tpu:
-        idle = ["num_gpus", "num_cpu_devices"]
-    why = f"does nothing {'with' if device.use_tpu else 'without'} --use_tpu; leave it out"
-    for group in (each, device):
+        unused = ["num_gpus", "num_cpu_devices"]
+    reason = f"does nothing {'with' if device.use_tpu else 'without'} --use_tpu; leave it out"
+    for group in (run_options, device):
         for field in dataclasses.fields(group):
             value = getattr(group, field.name)
-            if field.name in idle and value != field.default:
-                raise errors.FlagError(f"--{field.name}={value} {why}")
+            if field.name in unused and value != field.default:
+                raise errors.FlagError(f"--{field.name}={value} {reason}")
 
 
 def _check_model(
-    each: glue_options.GlueRunOptions, text: options.TokenizerOptions, model: options.ModelOptions
+    run_options: glue_options.GlueRunOptions,
+    text: options.TokenizerOptions,
+    model: options.ModelOptions,
 ) -> None:
-    """Checks what can be checked of the model's files without TensorFlow."""
+    """Checks the files of the model as far as that is possible without TensorFlow."""
     config = _read_config(model.bert_config_file)
     positions = config.get("max_position_embeddings", 512)
-    if isinstance(positions, int) and each.max_seq_length > positions:
+    if isinstance(positions, int) and run_options.max_seq_length > positions:
         raise errors.FlagError(
-            f"--max_seq_length={each.max_seq_length}: the model has max_position_embeddings "
-            f"{positions} ({model.bert_config_file})"
+            f"--max_seq_length={run_options.max_seq_length}: the model has "
+            f"max_position_embeddings {positions} ({model.bert_config_file})"
         )
-    init = model.init_checkpoint
-    tokenization.validate_case_matches_checkpoint(text.do_lower_case, init)
+    checkpoint = model.init_checkpoint
+    tokenization.validate_case_matches_checkpoint(text.do_lower_case, checkpoint)
     tokenizer = tokenization.create_tokenizer(text)
     size = config.get("vocab_size")
     tokenization.check_vocab(
         tokenizer, text.vocab_file, vocab_size=size if isinstance(size, int) else None
     )
-    if init and "://" not in init and not any(map(os.path.exists, (init, f"{init}.index"))):
+    paths = (checkpoint, f"{checkpoint}.index")
+    if checkpoint and "://" not in checkpoint and not any(map(os.path.exists, paths)):
         raise errors.UserError(
-            f"--init_checkpoint={init}: not found; expected a checkpoint prefix, a directory or a "
-            ".safetensors file"
+            f"--init_checkpoint={checkpoint}: not found; expected a checkpoint prefix, a directory "
+            "or a .safetensors file"
         )
 
 
 def _read_config(path: str) -> Mapping[str, Any]:
     if "://" in path:
-        return {}  # the first run reads it
+        return {}  # only TensorFlow reads it, in the first run
     try:
         with open(path, encoding="utf-8-sig") as file:
             config = json.load(file)
     except OSError as error:
-        raise errors.UserError(
-            f"--bert_config_file={path}: cannot be read: {error.strerror}"
-        ) from None
+        reason = f"cannot be read: {error.strerror}"
+        raise errors.UserError(f"--bert_config_file={path}: {reason}") from None
     except ValueError as error:
         raise errors.UserError(f"--bert_config_file={path}: not a JSON file: {error}") from None
     if not isinstance(config, dict):
@@ -183,22 +187,23 @@ def _wait_for(descriptor: int, directory: str, stop: jobs.Stop) -> None:
         time.sleep(0.2)
 
 
-def _write_submission(work: search.Search, data_dir: str) -> None:
-    """Writes submission.zip from the predictions of this command and of those before it.
+def _write_submission(glue_search: search.Search, flags: glue_options.GlueOptions) -> None:
+    """Writes submission.zip if the best run of every task has predicted its test sets.
 
-    A task is in it only with the predictions of the run that is its best one in the summary.
+    The predictions may be those of this command or of earlier ones.
     """
     tables: dict[str, str] = {}
-    others: list[str] = []  # tasks with predictions of another run
+    outdated: list[str] = []  # tasks with predictions of other runs or other test sets
     for task in glue_runs.TASKS:
-        tests, directory = data_sets.test_folders(task, data_dir), work.test_directory(task)
-        if work.is_predicted(task, tests):
-            tables |= data_sets.tables(task, tests, directory)
-        elif data_sets.are_predicted(task, tests, directory):
-            others.append(task)
-    if not work.has_runs("wnli"):
-        tables["WNLI.tsv"] = data_sets.wnli_without_model()
-    path = os.path.join(work.output_dir, "submission.zip")
+        tests = data_sets.test_folders(task, flags.data_dir)
+        directory = glue_search.prediction_directory(task)
+        if glue_search.is_predicted(task, tests):
+            tables |= predictions.tables(directory, task, tests)
+        elif predictions.exist(directory, task, tests):
+            outdated.append(task)
+    if not glue_search.has_runs("wnli"):
+        tables["WNLI.tsv"] = submission.wnli_without_model()
+    path = os.path.join(flags.output_dir, "submission.zip")
     missing = {name: spec.name for name, spec in submission.FILES.items() if name not in tables}
     if not missing:
         submission.write_zip(path, tables)
@@ -209,9 +214,10 @@ def _write_submission(work: search.Search, data_dir: str) -> None:
         "their test files in --data_dir",
         ", ".join(f"{name} ({task})" for name, task in missing.items()),
     )
-    for task in others:
+    for task in outdated:
         _log.warning(
-            "%s: the predictions are of another run than the best one; --tasks=%s makes them anew",
+            "%s: the predictions are not of the best run and the present test files; --tasks=%s "
+            "makes them again",
             *(task, task),
         )
     if os.path.exists(path):

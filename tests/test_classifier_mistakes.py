@@ -84,11 +84,11 @@ def _results(path):
         ("a.jsonl", _json_lines(("x", "a"), ("y", "a\ud83d")), [], 1,
          r"a.jsonl:2: label 'a\\ud83d' has half of a surrogate pair, which is no .* \(key 'label'"),
         ("a.jsonl", _json_lines(("x", ["a"]), ("y", ["b", None])), ["--multi_label"], 1,
-         r"a.jsonl:2: the list of labels has 'null', which is no label \(key 'label'\)"),
+         r"a.jsonl:2: the list of labels has 'null', which is not a label \(key 'label'\)"),
         ("a.jsonl", _json_lines(("x", ["a"]), ("y", ["b", " "])), ["--multi_label"], 1,
-         r"a.jsonl:2: the list of labels has an empty one \(key 'label'\)"),
+         r"a.jsonl:2: the list of labels has an empty label \(key 'label'\)"),
         ("a.jsonl", _json_lines(("x", ["a"]), ("y", [["b"]])), ["--multi_label"], 1,
-         r"a.jsonl:2: the list of labels has '\[\"b\"\]', which is no label \(key 'label'\)"),
+         r"a.jsonl:2: the list of labels has '\[\"b\"\]', which is not a label \(key 'label'\)"),
         ("a.tsv", TABLE, ["--text_a_column=label"], 2,
          "--label_column=label is also the --text_a_column; give the column of the labels"),
         ("a.tsv", TABLE, ["--has_header=false"], 2,
@@ -135,7 +135,7 @@ def test_a_header_that_was_learned_is_pointed_at(run, write, caplog):
     table = f"--train_file={write('a.tsv', TABLE)}"
     found, line = run(table, "--do_train", "--init_checkpoint=nowhere.ckpt", *numbers)
     assert found == 1 and "nowhere.ckpt" in line  # the table is looked at before
-    assert "label 'label' stands in line 1 only; if that is a header, give" in caplog.text
+    assert "label 'label' is in line 1 only; if that is a header, give" in caplog.text
 
 
 def test_labels_with_spaces_come_back_from_their_file(run, write, tmp_path):

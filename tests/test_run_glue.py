@@ -1,4 +1,4 @@
-"""run_glue.py from the command line to its files; the runs are made up unless a test says real."""
+"""run_glue.py from the command line to its files; most tests replace run_classifier by a fake."""
 
 from __future__ import annotations
 
@@ -36,18 +36,17 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def finished(folder, tmp_path_factory):
-    """The folder of a search over all tasks that is done, to be copied."""
-    place = tmp_path_factory.mktemp("finished")
-    command = _Command(
-        _flags(folder, place / "out", "--learning_rates=2e-5", "--jobs=2"), place, {}
-    )
+    """The output directory of a finished search over all tasks, to be copied."""
+    folder_of_command = tmp_path_factory.mktemp("finished")
+    flags = _flags(folder, folder_of_command / "out", "--learning_rates=2e-5", "--jobs=2")
+    command = _Command(flags, folder_of_command, {})
     assert command.end() == 0, command.log.read_text()
-    return place / "out"
+    return folder_of_command / "out"
 
 
 @pytest.fixture
 def fake(tmp_path, monkeypatch):
-    """Makes runs of fake_classifier. Call it to set its plan; ``started`` tells its new starts."""
+    """Replaces run_classifier. Call it to set its plan; ``started`` returns its new starts."""
     starts = tmp_path / "starts"
     monkeypatch.setattr(commands, "CLASSIFIER", FAKE)
     monkeypatch.setenv("FAKE_STARTS", str(starts))
@@ -110,10 +109,10 @@ def test_all_of_glue_to_the_submission(folder, tmp_path, fake, caplog, capsys):
     assert _names(fake.started()) == expected
     files = _packed(out)
     assert len(files) == 11
-    # All by seed 1 at 5e-5, so row i gets label i + 6 of those there are, counted round.
+    # All by seed 1 at 5e-5, so row i gets label (i + 6) modulo the number of labels.
     assert files["MRPC.tsv"] == _rows("01010")
     assert files["QQP.tsv"].split("\n")[1:3] == ["10\t0", "11\t1"]  # the ids of the rows
-    # 6.25 is beyond the scale, then the numbers begin again with 0.25.
+    # 6.25 is beyond the scale; the next number is 0.25.
     assert files["STS-B.tsv"] == _rows(["5.000", "0.250", "1.250", "2.250", "3.250"])
     three = ["contradiction", "entailment", "neutral"]
     assert files["MNLI-m.tsv"] == files["MNLI-mm.tsv"] == _rows([*three, *three[:2]])
@@ -136,7 +135,7 @@ def test_all_of_glue_to_the_submission(folder, tmp_path, fake, caplog, capsys):
     )
     assert "--task_name=mrpc" in (out / "mrpc/lr5e-5-seed1/log.txt").read_text().splitlines()[0]
 
-    # Nothing is left to do, and the files stay as they are.
+    # The same command has nothing to do, and leaves the files as they are.
     before = (out / "summary.txt").read_text(), (out / "submission.zip").read_bytes()
     assert _main(*flags) == 0
     assert fake.started() == []
@@ -152,20 +151,20 @@ def test_tasks_of_several_commands_share_a_directory(folder, finished, tmp_path,
     assert not (tmp_path / "out/submission.zip").exists()
     text = (tmp_path / "out/summary.txt").read_text()
     assert "Average of 2 of 9 tasks: 50.0" in text
-    # Another length is another matter for another task; and a folder may come from elsewhere.
+    # Other tasks may have other flags, and the folder of a task may be a copy.
     for task in ("cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli"):
         shutil.copytree(finished / task, tmp_path / "out" / task)
     fake.started()
     assert _main(*common, "--tasks=mnli,qnli") == 0
     assert _names(fake.started()) == ["qnli 2e-05 1", "qnli predict"]
-    # wnli was trained, so its model speaks.
+    # wnli was trained, so its predictions are those of its model.
     assert _packed(tmp_path / "out")["WNLI.tsv"] == _rows("10101")
     summary = json.loads((tmp_path / "out/summary.json").read_text())
     assert summary["glue_score"] == pytest.approx(0.5)
     assert list(summary["tasks"]) == list(glue_runs.TASKS)
 
 
-def test_no_test_set_is_a_note(folder, tmp_path, fake, caplog):
+def test_a_missing_test_set_is_not_an_error(folder, tmp_path, fake, caplog):
     caplog.set_level("INFO")
     directory = tiny_glue.write_task(tmp_path / "glue", "qnli", test=False)
     flags = _flags(folder, tmp_path / "out", f"--data_dir={tmp_path / 'glue'}")
@@ -187,11 +186,11 @@ def test_a_failed_run_gives_exit_status_1_after_all_others(folder, tmp_path, fak
     fake(plan={"rte 2e-05 1": "fail"})
     flags = _flags(folder, tmp_path / "out", "--tasks=rte", "--learning_rates=2e-5", "--seeds=1,2")
     assert _main(*flags) == 1
-    shown = capsys.readouterr()
+    output = capsys.readouterr()
     log = tmp_path / "out/rte/lr2e-5-seed1/log.txt"
     reason = f"failed: rte lr=2e-5 seed=1 ({log}): step 7: not finite; the same command tries"
-    assert shown.err.splitlines()[-1].startswith(f"run_glue.py: error: {reason}")
-    assert "failed, exit status 1" in shown.out
+    assert output.err.splitlines()[-1].startswith(f"run_glue.py: error: {reason}")
+    assert "failed, exit status 1" in output.out
     assert _names(fake.started()) == ["rte 2e-05 1", "rte 2e-05 2", "rte predict"]
     assert _main(*flags, "--num_train_epochs=4") == 2
     assert "lr2e-5-seed2 was made with --num_train_epochs=3.0, not 4.0" in capsys.readouterr().err
@@ -207,21 +206,21 @@ def test_a_run_that_refuses_the_flags_is_the_last_one(folder, tmp_path, fake, ca
     assert _main(*flags) == 2
     assert _names(fake.started()) == ["rte 5e-05 1", "rte 4e-05 1"]
     log = out / "rte/lr4e-5-seed1/log.txt"
-    said = f"run_glue.py: error: --freeze_layers=99: the model has 1 (see {log})"
-    shown = capsys.readouterr()
-    assert shown.err.splitlines()[-1] == said and not shown.out
+    message = f"run_glue.py: error: --freeze_layers=99: the model has 1 (see {log})"
+    output = capsys.readouterr()
+    assert output.err.splitlines()[-1] == message and not output.out
     assert "1 of 3" in (out / "summary.txt").read_text()
-    fake(plan={})  # as after a look at the flags
+    fake(plan={})  # as if the user had corrected the cause
     assert _main(*flags) == 0
     assert _names(fake.started())[0] == "rte 4e-05 1"
 
 
-def test_runs_beside_one_that_refuses_the_flags_are_told_to_stop(folder, tmp_path, fake):
+def test_a_run_that_refuses_the_flags_stops_those_beside_it(folder, tmp_path, fake):
     fake(plan={"rte 5e-05 1": "wait", "rte 4e-05 1": "refuse"})
     flags = _flags(folder, tmp_path / "out", "--tasks=rte", "--learning_rates=5e-5,4e-5,3e-5")
     start = time.monotonic()
     assert _main(*flags, "--jobs=2") == 2
-    assert time.monotonic() - start < 45  # it would wait for a minute
+    assert time.monotonic() - start < 45  # unstopped, it would wait for a minute
     lines = fake.started()
     assert set(_names(lines)) <= {"rte 5e-05 1", "rte 4e-05 1"} and all(map(_is_gone, lines))
     states = json.loads((tmp_path / "out/summary.json").read_text())["tasks"]["rte"]["runs"]
@@ -231,19 +230,19 @@ def test_runs_beside_one_that_refuses_the_flags_are_told_to_stop(folder, tmp_pat
 @pytest.mark.parametrize(
     "flag, status, message",
     [
-        ("--tasks=mrcp", 2, "--tasks: mrcp is no task of GLUE; did you mean mrpc?"),
-        ("--tasks=xnli", 2, "--tasks: xnli is no task of GLUE; expected some of cola"),
+        ("--tasks=mrcp", 2, "--tasks: mrcp is not a GLUE task; did you mean mrpc?"),
+        ("--tasks=xnli", 2, "--tasks: xnli is not a GLUE task; expected some of cola"),
         ("--tasks=mnli,ax", 2, "--tasks: ax has no training set of its own; mnli includes it"),
         ("--tasks=mrpc,,rte", 2, "--tasks=mrpc,,rte: an item is empty"),
-        ("--tasks=sst2,rte,SST-2", 2, "--tasks=sst2,rte,SST-2: sst-2 stands there twice"),
+        ("--tasks=sst2,rte,SST-2", 2, "--tasks=sst2,rte,SST-2: sst-2 is listed twice"),
         ("--learning_rates=2e-5,fast", 2, "--learning_rates: fast is not a number above 0"),
         ("--learning_rates=1_0e-5", 2, "--learning_rates: 1_0e-5 is not a number above 0"),
         ("--learning_rates=0", 2, "--learning_rates: 0 is not a number above 0"),
         ("--learning_rates=nan", 2, "--learning_rates: nan is not a number above 0"),
         ("--learning_rates=2", 2, "--learning_rates: 2 is not a number above 0"),
-        ("--learning_rates=2e-5,0.00002", 2, "2e-5 stands there twice"),
+        ("--learning_rates=2e-5,0.00002", 2, "2e-5 is listed twice"),
         ("--seeds=1,x", 2, "--seeds: x is not a whole number"),
-        ("--seeds=1,01", 2, "--seeds=1,01: 1 stands there twice"),
+        ("--seeds=1,01", 2, "--seeds=1,01: 1 is listed twice"),
         ("--new_head", 2, "--new_head does nothing without --init_checkpoint; add it"),
         ("--iterations_per_loop=5", 2, "--iterations_per_loop=5 does nothing without --use_tpu"),
         ("--tpu_name=local", 2, "--tpu_name=local does nothing without --use_tpu"),
@@ -255,11 +254,13 @@ def test_runs_beside_one_that_refuses_the_flags_are_told_to_stop(folder, tmp_pat
         ("--init_checkpoint=nowhere", 1, "--init_checkpoint=nowhere: not found"),
         ("--bert_config_file=nowhere", 1, "--bert_config_file=nowhere: cannot be read"),
         ("--vocab_file=nowhere", 1, "--vocab_file=nowhere"),
-        ("--data_dir=nowhere", 1, "--data_dir=nowhere: there is no such folder"),
+        ("--data_dir=nowhere", 1, "--data_dir=nowhere: not a directory"),
         (f"--data_dir={HERE}", 1, f"no folder MRPC in {HERE}, for task mrpc"),
     ],
 )
-def test_mistakes_show_before_the_first_run(folder, tmp_path, fake, capsys, flag, status, message):
+def test_wrong_flags_are_reported_before_the_first_run(
+    folder, tmp_path, fake, capsys, flag, status, message
+):
     flags = _flags(folder, tmp_path / "out", "--tasks=mrpc")
     assert _main(*flags, flag) == status
     assert message in capsys.readouterr().err
@@ -274,7 +275,9 @@ def test_flags_of_other_devices_are_refused_beside_a_tpu(folder, tmp_path, fake,
     assert fake.started() == []
 
 
-def test_mistakes_in_data_and_model_show_before_the_first_run(folder, tmp_path, fake, capsys):
+def test_mistakes_in_data_and_model_are_reported_before_the_first_run(
+    folder, tmp_path, fake, capsys
+):
     data = tmp_path / "glue"
     tiny_glue.write_task(data, "rte")
     tiny_glue.write_task(data, "mnli")
@@ -312,12 +315,12 @@ def test_tensorflow_is_not_needed(folder, tmp_path):
 
 
 # --------------------------------------------------------------------------------------------------
-# Stopping and going on
+# Stopping and continuing
 # --------------------------------------------------------------------------------------------------
 
 
 class _Command:
-    """run_glue in a process of its own, with the made-up runs or the real ones."""
+    """run_glue in its own process, with the fake run_classifier if there is a plan for it."""
 
     def __init__(self, flags, tmp_path, plan=None):
         replaced = f"commands.CLASSIFIER = {FAKE!r}; " if plan is not None else ""
@@ -347,13 +350,13 @@ class _Command:
 
 
 def _is_gone(line, seconds=10.0):
-    """Whether the process of a line in the starts ends."""
+    """Whether the process that added a line to the starts ends."""
     pid = int(re.search(r"pid=(\d+)", line)[1])
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         try:
             with open(f"/proc/{pid}/stat") as file:
-                if file.read().rsplit(")", 1)[1].split()[0] == "Z":  # nobody has asked how it ended
+                if file.read().rsplit(")", 1)[1].split()[0] == "Z":  # a zombie
                     return True
         except OSError:
             return True
@@ -366,7 +369,7 @@ def _is_gone(line, seconds=10.0):
     [pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGTERM, signal.SIGINT)]
     + [signal.SIGKILL],
 )
-def test_stopped_or_killed_the_same_command_goes_on(folder, tmp_path, number):
+def test_the_same_command_continues_after_a_stop_or_kill(folder, tmp_path, number):
     out = tmp_path / "out"
     flags = _flags(folder, out, "--tasks=rte", "--seeds=1,2,3", "--learning_rates=2e-5", "--jobs=2")
     plan = {"rte 2e-05 2": "wait", "rte 2e-05 3": "wait"}
@@ -381,7 +384,7 @@ def test_stopped_or_killed_the_same_command_goes_on(folder, tmp_path, number):
     else:
         assert status == 0 and "stopped; the same command goes on" in command.log.read_text()
         assert "1 of 3" in (out / "summary.txt").read_text()
-    for path in waiting:  # they have saved
+    for path in waiting:  # the runs have saved
         assert (path.parent / "checkpoint").exists()
     (tmp_path / "starts").unlink()
     command = _Command(flags, tmp_path, plan)
@@ -391,7 +394,7 @@ def test_stopped_or_killed_the_same_command_goes_on(folder, tmp_path, number):
     assert "3 runs, 1 of them finished before" in command.log.read_text()
 
 
-def test_a_submission_has_predictions_of_the_best_runs_alone(
+def test_a_submission_has_only_predictions_of_the_best_runs(
     folder, finished, tmp_path, fake, caplog
 ):
     caplog.set_level("INFO")
@@ -399,7 +402,7 @@ def test_a_submission_has_predictions_of_the_best_runs_alone(
     flags = _flags(folder, out, "--learning_rates=2e-5")
     before = (out / "submission.zip").read_bytes()
     assert _packed(out)["MRPC.tsv"] == _rows("10101")  # row i: i + 1 + 2
-    # A better seed, and a stop before it has predicted.
+    # A better seed, and a stop before that has predicted.
     plan = {"mrpc 2e-05 2": 0.9, "mrpc 2e-05 3": "wait"}
     command = _Command([*flags, "--tasks=mrpc", "--seeds=1,2,3"], tmp_path, plan)
     command.wait_for(out / "mrpc/lr2e-5-seed3/waiting")
@@ -409,10 +412,10 @@ def test_a_submission_has_predictions_of_the_best_runs_alone(
     assert _main(*flags, "--tasks=rte") == 0
     assert fake.started() == []
     assert "no submission.zip yet: it needs MRPC.tsv (mrpc); run" in caplog.text
-    assert "mrpc: the predictions are of another run than the best one" in caplog.text
+    assert "mrpc: the predictions are not of the best run and the present test files" in caplog.text
     assert "submission.zip is left from an earlier command" in caplog.text
     assert (out / "submission.zip").read_bytes() == before
-    # What that line advises.
+    # The cure that the message gives.
     assert _main(*flags, "--tasks=mrpc") == 0
     assert _names(fake.started()) == ["mrpc predict"]
     summary = json.loads((out / "summary.json").read_text())
@@ -420,20 +423,20 @@ def test_a_submission_has_predictions_of_the_best_runs_alone(
     assert _packed(out)["MRPC.tsv"] == _rows("01010")  # row i: i + 2 + 2
 
 
-def test_runs_that_are_deleted_and_made_again_predict_again(folder, tmp_path, fake):
+def test_runs_that_are_deleted_and_repeated_predict_again(folder, tmp_path, fake):
     flags = _flags(folder, tmp_path / "out", "--tasks=rte", "--learning_rates=2e-5")
     assert _main(*flags) == 0
     fake.started()
     predictions = tmp_path / "out/rte/test/test_results.tsv"
-    now = predictions.read_text()
-    predictions.write_text("0.9\t0.1\n" * 5)  # as the model of those days said
+    expected = predictions.read_text()
+    predictions.write_text("0.9\t0.1\n" * 5)  # as if the deleted model had been another one
     shutil.rmtree(tmp_path / "out/rte/lr2e-5-seed1")
     assert _main(*flags) == 0
     assert _names(fake.started()) == ["rte 2e-05 1", "rte predict"]
-    assert predictions.read_text() == now
+    assert predictions.read_text() == expected
 
 
-def test_wnli_that_is_trained_needs_its_own_predictions(folder, finished, tmp_path, fake, caplog):
+def test_wnli_needs_predictions_if_it_is_trained(folder, finished, tmp_path, fake, caplog):
     caplog.set_level("INFO")
     out = shutil.copytree(finished, tmp_path / "out")
     flags = _flags(folder, out, "--learning_rates=2e-5")
@@ -444,7 +447,7 @@ def test_wnli_that_is_trained_needs_its_own_predictions(folder, finished, tmp_pa
     assert _packed(out) == _packed(finished)
 
 
-def test_fewer_seeds_keep_what_the_others_found(folder, tmp_path, fake):
+def test_fewer_seeds_keep_the_results_of_the_others(folder, tmp_path, fake):
     out = tmp_path / "out"
     flags = _flags(folder, out, "--tasks=rte", "--learning_rates=2e-5")
     fake(plan={"rte 2e-05 2": 0.7, "rte 2e-05 3": "fail"})
@@ -458,18 +461,18 @@ def test_fewer_seeds_keep_what_the_others_found(folder, tmp_path, fake):
 
 
 def _outcome(out):
-    """All that a search has come to, but for times."""
+    """All results of a search, without times."""
     text = (out / "summary.json").read_text()
     summary = re.sub(r'"(seconds|log)": [^\n]*', "", text)
     files = sorted(str(path.relative_to(out)) for path in out.rglob("*"))
-    said = {str(path.relative_to(out)): path.read_text() for path in out.rglob("test_results*")}
-    return summary, (out / "submission.zip").read_bytes(), files, said
+    predictions = {
+        str(path.relative_to(out)): path.read_text() for path in out.rglob("test_results*")
+    }
+    return summary, (out / "submission.zip").read_bytes(), files, predictions
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_and_begun_again_it_ends_like_an_unbroken_one(
-    folder, tmp_path, monkeypatch
-):
+def test_kills_at_any_moment_do_not_change_the_outcome(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_PAUSE", "0.02")
     plan = {"mrpc 2e-05 2": [0.8, 0.7], "rte 2e-05 1": 0.7, "mnli 2e-05 2": 0.6}
     more = ("--seeds=1,2", "--learning_rates=2e-5", "--jobs=2")
@@ -516,7 +519,7 @@ def test_a_real_run(folder, tmp_path):
     assert "global_step = 9\n" in written  # 12 rows, 4 a step, 3 epochs
     run = json.loads((out / "rte/lr0.001-seed7/run.json").read_text())["flags"]
     assert (run["random_seed"], run["keep_checkpoint_max"], run["max_seq_length"]) == (7, 1, 16)
-    # run.json of the real script is what this command expects: nothing to do, nothing changed.
+    # The same command accepts the run.json of the real script, and has nothing to do.
     assert _main(*_flags(folder, out, *more)) == 0
     assert (out / "rte/test/log.txt").read_text().count("$ ") == 1
 
@@ -560,7 +563,7 @@ def test_a_real_run_goes_on_after_kill_9(folder, tmp_path):
     command = _Command(flags, tmp_path)
     command.wait_for(run / "model.ckpt-50.index", seconds=120)
     command.end(signal.SIGKILL)
-    # At once: the run, which is still saving, is waited for.
+    # The second command waits for the run, which is still saving.
     command = _Command(flags, tmp_path)
     assert command.process.wait(400) == 0, command.log.read_text()
     before, after = (run / "log.txt").read_text().split("$ ")[1:]

@@ -13,7 +13,7 @@ from command_line import errors
 from system import inputs, outputs
 from tasks.classifier import examples as task_examples
 from tasks.classifier import features as classifier_features
-from tasks.classifier import glue_tasks, metrics
+from tasks.classifier import glue_tasks, metrics, table_processor
 from tasks.classifier import options as classifier_options
 from training import fine_tuning_flags, label_files
 
@@ -173,7 +173,6 @@ class ClassifierData:
 def _processor(
     task: classifier_options.ClassifierOptions, trained: Sequence[str]
 ) -> task_examples.DataProcessor:
-    header = {None: "auto", True: "true", False: "false"}[task.has_header]
     labels = _label_list(task.labels)
     is_custom = glue_tasks.canonical_name(task.task_name) == "custom"
     if is_custom and not (labels or task.train_file or task.regression):
@@ -189,7 +188,7 @@ def _processor(
         text_b_column=task.text_b_column,
         label_column=task.label_column,
         labels=labels,
-        has_header=header,
+        has_header=task.has_header,
         regression=task.regression,
         multi_label=task.multi_label,
     )
@@ -304,7 +303,7 @@ def _other_tasks(
 
 def _test_sets(processor: task_examples.DataProcessor, folder: str) -> _Sets:
     """The examples to predict, by the name of the results file without its ending."""
-    if not isinstance(processor, glue_tasks.TableProcessor):
+    if not isinstance(processor, table_processor.TableProcessor):
         return {"test_results": processor.get_test_examples(folder)}
     paths = processor.files("test", folder)
     if len(paths) == 1:
@@ -340,7 +339,7 @@ def _other_sets(
     prefix = {"dev": "eval", "test": "test"}[part]
     found = {}
     for name, other in others.items():
-        if isinstance(other, glue_tasks.TableProcessor) and getattr(other.spec, part) is None:
+        if isinstance(other, table_processor.TableProcessor) and getattr(other.spec, part) is None:
             continue
         read = other.get_dev_examples if part == "dev" else other.get_test_examples
         found[f"{prefix}_results-{name}"] = read(_folder_of(other, processor, folder))
@@ -355,7 +354,7 @@ def _folder_of(
     Files of all tasks have the same names, so the task's own folder comes first only where both
     tasks share it in the usual download, as those of MNLI do.
     """
-    if not isinstance(other, glue_tasks.TableProcessor):
+    if not isinstance(other, table_processor.TableProcessor):
         return folder
     own = getattr(getattr(processor, "spec", None), "directory", None)
     if other.spec.directory != own:

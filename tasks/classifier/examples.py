@@ -1,7 +1,4 @@
-"""What is fed to a sentence classifier, and what a task must say about itself.
-
-``tasks.glue`` shows these names to users; they stand here because readers and features need them.
-"""
+"""Examples of sentence classification, and the interface of a task's processor."""
 
 from __future__ import annotations
 
@@ -27,10 +24,10 @@ class InputExample:
 
     Attributes:
       guid: a name that is unique in its set.
-      text_a: the text, or the first of two; may be empty.
-      text_b: the second text; None or empty: there is none.
-      label: one of the task's labels; the number for regression, as text or not; a list of labels
-        for multi-label; None where it is not known, which only test sets may have.
+      text_a: the text, or the first of a pair; may be empty.
+      text_b: the second text; None or empty if there is none.
+      label: one of the task's labels; a number or its text for regression; a list of labels for
+        multi-label; None if unknown, which is allowed only in test sets.
     """
 
     guid: str
@@ -40,12 +37,12 @@ class InputExample:
 
 
 class PaddingInputExample:
-    """Stands for a row that only fills up a batch; becomes features of zeros."""
+    """A row that only fills up a batch; its features are zeros."""
 
 
 @dataclasses.dataclass
 class InputFeatures:
-    """An example as the model sees it, padded; the ids, mask and segments are lists of int."""
+    """The padded features of an example; ids, mask and segments are lists of int."""
 
     input_ids: list[int]
     input_mask: list[int]
@@ -55,12 +52,12 @@ class InputFeatures:
 
 
 class DataProcessor:
-    """What a task must provide; subclass it to add one.
+    """The interface of a task; subclass it to add a task of your own.
 
     Attributes:
       kind: "classification", "regression" or "multi_label".
-      metrics: names in ``metrics.BY_KIND``; the first one tells which model is best. Empty: the
-        usual ones of the kind (``metrics_of``).
+      metrics: names in ``metrics.BY_KIND``; the first one decides which model is best. Empty: the
+        default ones (``metrics_of``).
     """
 
     kind: str = CLASSIFICATION
@@ -68,30 +65,30 @@ class DataProcessor:
 
     def get_train_examples(self, data_dir: str) -> list[InputExample]:
         """The labelled examples to train on."""
-        raise self._lacks("get_train_examples")
+        raise self._not_implemented("get_train_examples")
 
     def get_dev_examples(self, data_dir: str) -> list[InputExample]:
         """The labelled examples to evaluate on."""
-        raise self._lacks("get_dev_examples")
+        raise self._not_implemented("get_dev_examples")
 
     def get_test_examples(self, data_dir: str) -> list[InputExample]:
         """The examples to predict; labels are not needed."""
-        raise self._lacks("get_test_examples")
+        raise self._not_implemented("get_test_examples")
 
     def get_labels(self) -> list[str]:
         """The labels in the order of the model's outputs; none for regression.
 
-        Numbers are taken as their text, here and in examples.
+        Numbers are converted to text, here and in examples.
         """
-        raise self._lacks("get_labels")
+        raise self._not_implemented("get_labels")
 
-    def _lacks(self, method: str) -> errors.UserError:
+    def _not_implemented(self, method: str) -> errors.UserError:
         return errors.UserError(f"{type(self).__name__} has no {method}(), which this run needs")
 
     @classmethod
     def _read_tsv(cls, input_file: str, quotechar: str | None = None) -> list[list[str]]:
         """The rows of a tab separated file, a header included; quotes are data by default."""
-        table = tables.Table(input_file, header=False, kind="tsv", quote=quotechar)
+        table = tables.Table(input_file, header=False, format="tsv", quote=quotechar)
         return [list(row.fields) for row in table]
 
 
@@ -107,27 +104,27 @@ def metrics_of(processor: DataProcessor) -> tuple[str, ...]:
 
 
 def regression_value(label: object) -> float:
-    """The number that a label of regression stands for.
+    """Converts a regression label to a number.
 
     Args:
-      label: a number, or text of one.
+      label: a number or its text.
 
     Raises:
-      ValueError: it is none, or none that float32 holds; its text says so.
+      ValueError: it is not a finite number that fits float32.
     """
     try:
-        # Python alone reads 1_0 as 10; in a table it is a name, or a slip.
-        found = math.nan if "_" in str(label) else float(label)  # type: ignore[arg-type]
+        # Python reads 1_0 as 10, but in a table it is a name or a typing error.
+        value = math.nan if "_" in str(label) else float(label)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
-        found = math.nan
-    text = tables.shown(str(label))
-    if not math.isfinite(found):
+        value = math.nan
+    text = tables.excerpt(str(label))
+    if not math.isfinite(value):
         raise ValueError(f"label {text} is not a finite number")
     with np.errstate(over="ignore"):
-        fits = np.isfinite(np.float32(found))
+        fits = np.isfinite(np.float32(value))
     if not fits:
         raise ValueError(f"label {text} is beyond 3.4e+38, the largest number of float32")
-    return found
+    return value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,16 +132,16 @@ class Split:
     """One part of a task's data. Columns are numbers from 0 (-1: the last) or names.
 
     Attributes:
-      files: names below the data directory, of which the first that is there is read; {language}
-        is filled in.
+      files: names below the data directory; the first file that exists is read. {language} is
+        replaced by the language of the processor.
       text_a, text_b: columns of the texts.
-      label: column of the label; None: there is none.
+      label: column of the label; None if there is none.
       header: whether line 1 names the columns.
-      guid: what examples are named after: ``train-17``.
-      guid_column: what follows in the name; None: the row's number in the file, from 0, a header
-        counted.
-      language_column: only rows with the processor's language there are read.
-      names: what a header is known to say in the columns of the texts.
+      guid: first part of the names of examples: "train" of ``train-17``.
+      guid_column: second part of the names; None: the row's number in the file, from 0, including
+        the header.
+      language_column: if given, only rows with the processor's language in it are read.
+      names: names of the columns of the texts in the official header.
       width: columns of a file without header; None: as many as its first row has.
     """
 
@@ -162,21 +159,22 @@ class Split:
 
 @dataclasses.dataclass(frozen=True)
 class TaskSpec:
-    """A task, as far as its data tell it from others.
+    """A task, described by its data.
 
     Attributes:
       name: the value of --task_name.
       directory: its folder in the usual download of GLUE.
       labels: in the order of the model's outputs.
-      metrics: of tasks.metrics; by the first one the best model is chosen.
-      train, dev, test: where the rows are; None: there is no such set.
+      metrics: names in ``metrics.BY_KIND``; the first one decides which model is best.
+      train, dev, test: the sets; None if the task has no such set.
       kind: "classification", "regression" or "multi_label".
-      submission: name of its file in a GLUE submission; empty: it has none.
-      test_rows: rows of the official test set; 0: not known.
+      submission: name of its file in a GLUE submission; empty if it has none.
+      test_rows: rows of the official test set; 0 if unknown.
       renamed: label in the files → label.
       skipped_label: rows of this label are left out, except in test sets.
-      skip_bad_rows: training rows with too few columns are known and left out.
-      other_directories: names the folder has in some downloads.
+      skip_bad_rows: training rows with too few columns are left out, because the official file has
+        some.
+      other_directories: other names of the folder in some downloads.
     """
 
     name: str

@@ -1,11 +1,11 @@
-"""Examples → what a sentence classifier reads: [CLS] A [SEP], or [CLS] A [SEP] B [SEP]."""
+"""Features of a sentence classifier: [CLS] A [SEP], or [CLS] A [SEP] B [SEP]."""
 
 from __future__ import annotations
 
 import array
 import logging
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from training import ragged
 
 _log = logging.getLogger(__name__)
 
-SHOWN_EXAMPLES = 5
+NUM_LOGGED = 5
 _PROGRESS_ROWS = 10_000
 
 
@@ -27,7 +27,7 @@ class Features(NamedTuple):
       input_ids: int32, N rows of at most max_seq_length.
       segment_ids: int32, of the same lengths: 0 through the first [SEP], then 1.
       label_ids: int32 [N]; float32 [N] for regression; float32 [N, L], 0 or 1, for multi_label.
-        All 0 where labels are not looked at.
+        All 0 if the labels are ignored.
     """
 
     input_ids: ragged.Ragged
@@ -43,46 +43,45 @@ def encode(
     kind: str = task_examples.CLASSIFICATION,
     *,
     labelled: bool = True,
-    shown: int = SHOWN_EXAMPLES,
+    num_logged: int = NUM_LOGGED,
 ) -> Features:
     """Makes the features of a set, in its order.
 
     Args:
       examples: N of them.
       labels: in the order of the model's outputs; unused for regression.
-      max_seq_length: longest row, special tokens included; longer ones are cut as ``cut`` says and
-        counted in a warning.
-      tokenizer: text → ids.
+      max_seq_length: maximum length including special tokens; longer examples are truncated by
+        ``cut`` and counted in a warning.
+      tokenizer: of the model.
       kind: "classification", "regression" or "multi_label".
-      labelled: False: labels are not looked at, and all are 0. Right for prediction: processors
-        may put anything there for want of a label.
-      shown: number of examples to log in full.
+      labelled: False: labels are ignored, and all label ids are 0. For prediction, where processors
+        may set any dummy label.
+      num_logged: number of examples to log in full.
 
     Raises:
-      errors.UserError: an example has no text or no label, or one that is not one of ``labels``,
-        or is no number.
-      errors.FlagError: max_seq_length leaves no room.
+      errors.UserError: a text is missing; a label is missing, not in ``labels`` or not a number.
+      errors.FlagError: max_seq_length leaves no room for tokens.
     """
     _check_length(max_seq_length)
-    find = _label_ids if labelled else _zeros
-    label_ids = find(examples, labels, kind)
+    make_label_ids = _label_ids if labelled else _zero_label_ids
+    label_ids = make_label_ids(examples, labels, kind)
     ids = array.array("i")
     lengths = np.zeros([len(examples), 2], np.int64)  # of segments 0 and 1
-    were_cut = 0
+    num_cut = 0
     for index, example in enumerate(examples):
         if index and index % _PROGRESS_ROWS == 0:
             _log.info("encoded %d of %d examples", index, len(examples))
-        row, boundary, was_cut = _row(example, max_seq_length, tokenizer)
+        row, boundary, was_cut = _encode_example(example, max_seq_length, tokenizer)
         ids.fromlist(row)
         lengths[index] = boundary, len(row) - boundary
-        were_cut += was_cut
-        if index < shown:
-            _show(example, row, boundary, max_seq_length, tokenizer)
+        num_cut += was_cut
+        if index < num_logged:
+            _log_example(example, row, boundary, max_seq_length, tokenizer)
             if labelled:
                 _log.info("label: %s (id = %s)", example.label, label_ids[index])
-    if were_cut:
+    if num_cut:
         _log.warning(
-            "%d of %d examples were cut to --max_seq_length=%d", were_cut, len(examples),
+            "%d of %d examples were cut to --max_seq_length=%d", num_cut, len(examples),
             max_seq_length,
         )  # fmt: skip
     offsets = np.concatenate([[0], np.cumsum(lengths.sum(1))])
@@ -98,7 +97,7 @@ def check(
     *,
     labelled: bool = True,
 ) -> None:
-    """Finds what ``encode`` would refuse, at once and without work; arguments as there.
+    """Raises the errors that ``encode`` would raise, without encoding; same arguments.
 
     Raises:
       errors.UserError: as ``encode``.
@@ -114,7 +113,7 @@ def check(
         _label_ids(examples, labels, kind)
 
 
-def _row(
+def _encode_example(
     example: task_examples.InputExample,
     max_seq_length: int,
     tokenizer: tokenization.FullTokenizer,
@@ -135,19 +134,27 @@ def _row(
 
 
 def cut(length_a: int, length_b: int, max_seq_length: int) -> tuple[int, int]:
-    """How many tokens of A and of B stay when the longer one loses its last until both fit.
-
-    B loses when they are equally long. Without B there is room for one [SEP] more.
+    """How many tokens of A and of B remain beside [CLS] and one [SEP] after each text.
 
     Returns:
       Numbers of tokens; e.g. 9 and 3 at length 10: 4 and 3.
     """
-    if not length_b:
-        return min(length_a, max_seq_length - 2), 0
-    room = max_seq_length - 3
-    # While both are long they shrink together, down to half the room each, A to the larger half.
+    return _cut_pair(length_a, length_b, max_seq_length - (3 if length_b else 2))
+
+
+def _cut_pair(length_a: int, length_b: int, room: int) -> tuple[int, int]:
+    """Lengths after dropping tokens one by one, from the longer text, or from B if they are equal.
+
+    While both are long they shrink together, to half the room each; A gets the larger half.
+    """
     kept_a = min(length_a, max(room - length_b, (room + 1) // 2))
     return kept_a, min(length_b, room - kept_a)
+
+
+def _truncate_seq_pair(tokens_a: list[Any], tokens_b: list[Any], max_length: int) -> None:
+    """Truncates a pair of token lists in place to a total length, as the original release does."""
+    kept_a, kept_b = _cut_pair(len(tokens_a), len(tokens_b), max_length)
+    del tokens_a[kept_a:], tokens_b[kept_b:]
 
 
 def _check_length(max_seq_length: int) -> None:
@@ -167,37 +174,37 @@ def _label_ids(
                 f"example {example.guid} has no label; only test sets may have none"
             )
     if kind == task_examples.REGRESSION:
-        return np.array([_number(example) for example in examples], np.float32)
-    # As text, so that a task may have numbers for labels.
-    numbers = {str(label): index for index, label in enumerate(labels)}
+        return np.array([_regression_value(example) for example in examples], np.float32)
+    # Compared as text, so that the labels of a task may be numbers.
+    ids = {str(label): index for index, label in enumerate(labels)}
     if kind == task_examples.MULTI_LABEL:
-        found = _zeros(examples, labels, kind)
+        label_ids = _zero_label_ids(examples, labels, kind)
         for index, example in enumerate(examples):
             for label in _label_set(example):
-                found[index, _find(numbers, label, example)] = 1
-        return found
-    return np.array([_find(numbers, example.label, example) for example in examples], np.int32)
+                label_ids[index, _label_id(ids, label, example)] = 1
+        return label_ids
+    return np.array([_label_id(ids, example.label, example) for example in examples], np.int32)
 
 
-def _zeros(
+def _zero_label_ids(
     examples: Sequence[task_examples.InputExample], labels: Sequence[str], kind: str
 ) -> np.ndarray:
-    """As ``Features.label_ids``, of examples whose labels are not looked at."""
+    """As ``Features.label_ids``, of examples whose labels are ignored."""
     shape = [len(examples), len(labels)] if kind == task_examples.MULTI_LABEL else [len(examples)]
     return np.zeros(shape, np.int32 if kind == task_examples.CLASSIFICATION else np.float32)
 
 
-def _find(numbers: dict[str, int], label: object, example: task_examples.InputExample) -> int:
-    if str(label) not in numbers:
+def _label_id(ids: dict[str, int], label: object, example: task_examples.InputExample) -> int:
+    if str(label) not in ids:
         raise errors.UserError(
             f"example {example.guid}: label {label!r} is not one of "
-            f"{', '.join(map(repr, list(numbers)[:10]))}; does get_labels() of the task name it?"
+            f"{', '.join(map(repr, list(ids)[:10]))}; does get_labels() of the task name it?"
         )
-    return numbers[str(label)]
+    return ids[str(label)]
 
 
 def _label_set(example: task_examples.InputExample) -> Collection[object]:
-    # A text is a collection, too: of letters, each of which may be a label.
+    # A string is a collection too, and its letters may be labels.
     if isinstance(example.label, str | bytes) or not isinstance(example.label, Collection):
         raise errors.UserError(
             f"example {example.guid}: label {example.label!r} of a multi_label task; expected a "
@@ -206,21 +213,21 @@ def _label_set(example: task_examples.InputExample) -> Collection[object]:
     return example.label
 
 
-def _number(example: task_examples.InputExample) -> float:
+def _regression_value(example: task_examples.InputExample) -> float:
     try:
         return task_examples.regression_value(example.label)
     except ValueError as error:
         raise errors.UserError(f"example {example.guid}: {error}") from None
 
 
-def _show(
+def _log_example(
     example: task_examples.InputExample,
     ids: Sequence[int],
     boundary: int,
     max_seq_length: int,
     tokenizer: tokenization.FullTokenizer,
 ) -> None:
-    """Logs one example as the model will see it; ``boundary``: length of segment 0."""
+    """Logs the features of an example; ``boundary`` is the length of segment 0."""
     rows = _padded(ids, boundary, max_seq_length)
     _log.info("*** Example ***")
     _log.info("guid: %s", example.guid)
@@ -232,11 +239,11 @@ def _show(
 def _padded(
     ids: Sequence[int], boundary: int, max_seq_length: int
 ) -> tuple[list[int], list[int], list[int]]:
-    """Ids, mask and segments with zeros after them."""
-    rest = [0] * (max_seq_length - len(ids))
+    """Ids, mask and segments, padded with zeros."""
+    padding = [0] * (max_seq_length - len(ids))
     mask = [1] * len(ids)
     segments = [0] * boundary + [1] * (len(ids) - boundary)
-    return [*ids, *rest], mask + rest, segments + rest
+    return [*ids, *padding], mask + padding, segments + padding
 
 
 def convert_single_example(
@@ -246,14 +253,14 @@ def convert_single_example(
     max_seq_length: int,
     tokenizer: tokenization.FullTokenizer,
 ) -> task_examples.InputFeatures:
-    """The padded features of one example; the first five are logged.
+    """The padded features of one example of classification; the first five are logged.
 
     Args:
-      ex_index: its number in the set.
-      example: of one label, or None for 0; a PaddingInputExample gives zeros.
+      ex_index: its index in the set.
+      example: its label id is 0 if its label is None; a PaddingInputExample gives zeros.
       label_list: in the order of the model's outputs.
-      max_seq_length: length of the lists that are returned.
-      tokenizer: text → ids.
+      max_seq_length: length of the returned lists.
+      tokenizer: of the model.
 
     Raises:
       errors.UserError: as ``encode``.
@@ -262,10 +269,23 @@ def convert_single_example(
     if isinstance(example, task_examples.PaddingInputExample):
         zeros = [0] * max_seq_length
         return task_examples.InputFeatures(zeros, list(zeros), list(zeros), 0, False)
-    ids, boundary, _ = _row(example, max_seq_length, tokenizer)
-    find = _zeros if example.label is None else _label_ids
-    label_id = find([example], label_list, task_examples.CLASSIFICATION)[0]
-    if ex_index < SHOWN_EXAMPLES:
-        _show(example, ids, boundary, max_seq_length, tokenizer)
+    ids, boundary, _ = _encode_example(example, max_seq_length, tokenizer)
+    make_label_ids = _zero_label_ids if example.label is None else _label_ids
+    label_id = make_label_ids([example], label_list, task_examples.CLASSIFICATION)[0]
+    if ex_index < NUM_LOGGED:
+        _log_example(example, ids, boundary, max_seq_length, tokenizer)
         _log.info("label: %s (id = %s)", example.label, label_id)
     return task_examples.InputFeatures(*_padded(ids, boundary, max_seq_length), int(label_id))
+
+
+def convert_examples_to_features(
+    examples: Sequence[task_examples.InputExample | task_examples.PaddingInputExample],
+    label_list: Sequence[str],
+    max_seq_length: int,
+    tokenizer: tokenization.FullTokenizer,
+) -> list[task_examples.InputFeatures]:
+    """The padded features of a set; see ``convert_single_example``."""
+    return [
+        convert_single_example(index, example, label_list, max_seq_length, tokenizer)
+        for index, example in enumerate(examples)
+    ]

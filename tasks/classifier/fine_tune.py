@@ -91,7 +91,7 @@ class ClassifierFineTuning(fine_tuning.FineTuning):
                 self.tokenizer,
                 self.data.kind,
                 labelled=part not in self.data.tests,
-                shown=self.flags.task.log_examples,
+                num_logged=self.flags.task.log_examples,
             )
         return self._features[part]
 

@@ -1,6 +1,7 @@
-"""The tasks: GLUE, XNLI and SNLI in one table, anyone's own files, and anyone's own processor.
+"""The tasks by name: a table of GLUE, XNLI and SNLI, "custom", and the processors of users.
 
-A processor of one's own is registered in one line, ``glue.PROCESSORS["my_task"] = MyProcessor``.
+Users register a processor of their own in one line,
+``glue_tasks.PROCESSORS["my_task"] = MyProcessor``.
 """
 
 from __future__ import annotations
@@ -13,23 +14,11 @@ from typing import Any
 from command_line import errors
 from tasks.classifier import custom_task, examples, table_processor
 
-# The names of the original release.
-InputExample = examples.InputExample
-PaddingInputExample = examples.PaddingInputExample
-InputFeatures = examples.InputFeatures
-DataProcessor = examples.DataProcessor
 
-CLASSIFICATION = examples.CLASSIFICATION
-REGRESSION = examples.REGRESSION
-MULTI_LABEL = examples.MULTI_LABEL
-
-Split = examples.Split
-TaskSpec = examples.TaskSpec
-TableProcessor = table_processor.TableProcessor
-
-
-def _splits(train: Split, test: Split) -> tuple[Split, Split, Split]:
-    """The usual three sets: dev.tsv is like train.tsv."""
+def _splits(
+    train: examples.Split, test: examples.Split
+) -> tuple[examples.Split, examples.Split, examples.Split]:
+    """The three sets of most tasks, where dev.tsv has the columns of train.tsv."""
     dev = dataclasses.replace(train, files=("dev.tsv",), guid="dev")
     return train, dev, dataclasses.replace(test, guid="test")
 
@@ -41,76 +30,78 @@ _NLI = ("contradiction", "entailment", "neutral")
 _ENTAILMENT = ("entailment", "not_entailment")
 _SENTENCES = ("sentence1", "sentence2")
 
-_MNLI_TRAIN = Split(_TRAIN, 8, 9, -1, guid_column=0, names=_SENTENCES)
-_XNLI_DEV = Split(
+_MNLI_TRAIN = examples.Split(_TRAIN, 8, 9, -1, guid_column=0, names=_SENTENCES)
+_XNLI_DEV = examples.Split(
     ("xnli.dev.tsv", "XNLI-1.0/xnli.dev.tsv"), 6, 7, 1, guid="dev", language_column=0,
     names=_SENTENCES,
 )  # fmt: skip
-_SNLI_TRAIN = Split(
+_SNLI_TRAIN = examples.Split(
     ("train.tsv", "snli_1.0_train.txt"), "sentence1", "sentence2", "gold_label"
 )  # fmt: skip
 
 
-def _mnli(name: str, part: str, submission: str, test_rows: int) -> TaskSpec:
+def _mnli(name: str, part: str, submission: str, test_rows: int) -> examples.TaskSpec:
     dev = dataclasses.replace(_MNLI_TRAIN, files=(f"dev_{part}.tsv",), guid=f"dev_{part}")
     test = dataclasses.replace(dev, files=(f"test_{part}.tsv",), guid="test", label=None)
-    return TaskSpec(
+    return examples.TaskSpec(
         name, "MNLI", _NLI, ("accuracy",), _MNLI_TRAIN, dev, test,
         submission=submission, test_rows=test_rows,
     )  # fmt: skip
 
 
-def _pairs(name: str, directory: str, labels: tuple[str, ...], test_rows: int) -> TaskSpec:
-    """The tasks whose files are: index, two texts, label."""
+def _pairs(name: str, directory: str, labels: tuple[str, ...], test_rows: int) -> examples.TaskSpec:
+    """A task whose files have the columns index, two texts, label."""
     texts = ("question", "sentence") if name == "qnli" else _SENTENCES
-    train = Split(_TRAIN, 1, 2, 3, names=texts)
-    return TaskSpec(
-        name, directory, labels, ("accuracy",), *_splits(train, Split(_TEST, 1, 2, names=texts)),
+    train = examples.Split(_TRAIN, 1, 2, 3, names=texts)
+    return examples.TaskSpec(
+        name, directory, labels, ("accuracy",),
+        *_splits(train, examples.Split(_TEST, 1, 2, names=texts)),
         submission=f"{directory}.tsv", test_rows=test_rows,
     )  # fmt: skip
 
 
-# Columns, label orders, metrics and file names: GLUE, and the original release where it has the
-# task. The deciding metric is the one of table 1 of the BERT paper.
-TASKS: dict[str, TaskSpec] = {
+# Columns, label orders, metrics and file names are those of GLUE, and those of the original release
+# for its tasks. The deciding metric is the one in table 1 of the BERT paper.
+TASKS: dict[str, examples.TaskSpec] = {
     spec.name: spec
     for spec in (
-        TaskSpec(
+        examples.TaskSpec(
             "cola", "CoLA", _BINARY, ("matthews", "accuracy"),
             *_splits(
-                Split(_TRAIN, 3, None, 1, header=False, width=4),
-                Split(_TEST, 1, names=("sentence",)),
+                examples.Split(_TRAIN, 3, None, 1, header=False, width=4),
+                examples.Split(_TEST, 1, names=("sentence",)),
             ),
             submission="CoLA.tsv", test_rows=1063,
         ),
-        TaskSpec(
+        examples.TaskSpec(
             "sst-2", "SST-2", _BINARY, ("accuracy",),
             *_splits(
-                Split(_TRAIN, 0, None, 1, names=("sentence",)),
-                Split(_TEST, 1, names=("sentence",)),
+                examples.Split(_TRAIN, 0, None, 1, names=("sentence",)),
+                examples.Split(_TEST, 1, names=("sentence",)),
             ),
             submission="SST-2.tsv", test_rows=1821,
         ),
-        TaskSpec(
+        examples.TaskSpec(
             "mrpc", "MRPC", _BINARY, ("f1", "accuracy"),
             *_splits(
-                Split(_TRAIN, 3, 4, 0, names=("#1 String", "#2 String")),
-                Split(_TEST, 3, 4, names=("#1 String", "#2 String")),
+                examples.Split(_TRAIN, 3, 4, 0, names=("#1 String", "#2 String")),
+                examples.Split(_TEST, 3, 4, names=("#1 String", "#2 String")),
             ),
             submission="MRPC.tsv", test_rows=1725,
         ),
-        TaskSpec(
+        examples.TaskSpec(
             "sts-b", "STS-B", (), ("spearman", "pearson"),
             *_splits(
-                Split(_TRAIN, 7, 8, 9, names=_SENTENCES), Split(_TEST, 7, 8, names=_SENTENCES)
+                examples.Split(_TRAIN, 7, 8, 9, names=_SENTENCES),
+                examples.Split(_TEST, 7, 8, names=_SENTENCES),
             ),
-            kind=REGRESSION, submission="STS-B.tsv", test_rows=1379,
+            kind=examples.REGRESSION, submission="STS-B.tsv", test_rows=1379,
         ),
-        TaskSpec(
+        examples.TaskSpec(
             "qqp", "QQP", _BINARY, ("f1", "accuracy"),
             *_splits(
-                Split(_TRAIN, 3, 4, 5, guid_column=0, names=("question1", "question2")),
-                Split(_TEST, 1, 2, guid_column=0, names=("question1", "question2")),
+                examples.Split(_TRAIN, 3, 4, 5, guid_column=0, names=("question1", "question2")),
+                examples.Split(_TEST, 1, 2, guid_column=0, names=("question1", "question2")),
             ),
             submission="QQP.tsv", test_rows=390965, skip_bad_rows=True,
         ),
@@ -119,14 +110,14 @@ TASKS: dict[str, TaskSpec] = {
         _pairs("qnli", "QNLI", _ENTAILMENT, 5463),
         _pairs("rte", "RTE", _ENTAILMENT, 3000),
         _pairs("wnli", "WNLI", _BINARY, 146),
-        TaskSpec(
+        examples.TaskSpec(
             "ax", "AX", _NLI, ("matthews",),
-            test=Split(("diagnostic.tsv", "AX.tsv"), 1, 2, guid="test", names=_SENTENCES),
+            test=examples.Split(("diagnostic.tsv", "AX.tsv"), 1, 2, guid="test", names=_SENTENCES),
             submission="AX.tsv", test_rows=1104, other_directories=("diagnostic",),
         ),
-        TaskSpec(
+        examples.TaskSpec(
             "xnli", "XNLI", _NLI, ("accuracy",),
-            train=Split(
+            train=examples.Split(
                 (
                     "multinli/multinli.train.{language}.tsv",
                     "XNLI-MT-1.0/multinli/multinli.train.{language}.tsv",
@@ -139,7 +130,7 @@ TASKS: dict[str, TaskSpec] = {
             ),
             renamed={"contradictory": "contradiction"},
         ),
-        TaskSpec(
+        examples.TaskSpec(
             "snli", "SNLI", _NLI, ("accuracy",),
             train=_SNLI_TRAIN,
             dev=dataclasses.replace(
@@ -163,17 +154,17 @@ XNLI_LANGUAGES = (
     "ar", "bg", "de", "el", "en", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh",
 )  # fmt: skip
 
-# Processors that users add: name -> class, or anything else that makes one when called. They win
-# over a task of the table that has the same name.
-PROCESSORS: dict[str, Callable[[], DataProcessor]] = {}
+# Processors of users: name -> class or other callable that makes one. They take precedence over
+# tasks of the same name in the table.
+PROCESSORS: dict[str, Callable[[], examples.DataProcessor]] = {}
 
 
 def canonical_name(task_name: str, flag: str = "task_name") -> str:
-    """The name under which a task is known: ``SST2``, ``sst_2`` and ``sst-2`` are ``sst-2``.
+    """The canonical spelling of a task's name: ``sst-2`` for ``SST2``, ``sst_2`` and ``sst-2``.
 
     Args:
-      task_name: a key of PROCESSORS or TASKS, or "custom"; case, ``-`` and ``_`` do not matter.
-      flag: that names it, for messages.
+      task_name: a key of PROCESSORS or TASKS, or "custom"; case, ``-`` and ``_`` are ignored.
+      flag: the flag that gives the name, for messages.
 
     Raises:
       errors.FlagError: there is no such task.
@@ -182,9 +173,9 @@ def canonical_name(task_name: str, flag: str = "task_name") -> str:
     for name in [*PROCESSORS, *TASKS, "custom"]:
         if name.lower() == lowered:
             return name
-    squeezed = lowered.replace("-", "").replace("_", "")
-    if squeezed in _ALIASES:
-        return _ALIASES[squeezed]
+    letters = lowered.replace("-", "").replace("_", "")
+    if letters in _ALIASES:
+        return _ALIASES[letters]
     known = [*PROCESSORS, *TASKS, "custom"]
     raise errors.FlagError(
         f"Task not found: --{flag}={task_name}{errors.suggest(lowered, known)}; "
@@ -192,11 +183,11 @@ def canonical_name(task_name: str, flag: str = "task_name") -> str:
     )
 
 
-def find_directory(glue_dir: str, spec: TaskSpec) -> str:
-    """The folder of a task below that of a GLUE download.
+def find_directory(glue_dir: str, spec: examples.TaskSpec) -> str:
+    """The folder of a task in a GLUE download.
 
     Raises:
-      errors.UserError: it is not there.
+      errors.UserError: it does not exist.
     """
     names = (spec.directory, *spec.other_directories)
     for name in names:
@@ -208,29 +199,31 @@ def find_directory(glue_dir: str, spec: TaskSpec) -> str:
 
 def create_processor(
     task_name: str, *, xnli_language: str = "zh", skip_bad_rows: bool = False, **custom: Any
-) -> DataProcessor:
+) -> examples.DataProcessor:
     """Makes the processor of a task.
 
     Args:
       task_name: see ``canonical_name``.
       xnli_language: one of XNLI_LANGUAGES.
       skip_bad_rows: see TableProcessor.
-      **custom: the arguments of custom_task.CustomProcessor, for "custom" alone; None, False, ""
-        and an empty list are taken as not given.
+      **custom: arguments of custom_task.CustomProcessor, only for "custom"; None, "", an empty
+        list, and False except for has_header, count as not given.
 
     Raises:
       errors.FlagError: there is no such task, or a flag does not fit it.
     """
     name = canonical_name(task_name)
-    # Not "value not in (None, False, …)": the column 0 equals False.
+    # By identity, because the column 0 equals False.
     given = {
         key: value
         for key, value in custom.items()
-        if value is not None and value is not False and value not in ("", [], ())
+        if value is not None
+        and (value is not False or key == "has_header")
+        and value not in ("", [], ())
     }
     if name == "custom" and name not in PROCESSORS:
         return custom_task.CustomProcessor(skip_bad_rows=skip_bad_rows, **given)
-    flags = ", ".join(f"--{key}" for key in sorted(given) if given[key] != "auto")
+    flags = ", ".join(f"--{key}" for key in sorted(given))
     if flags:
         raise errors.FlagError(f"{flags} belongs to --task_name=custom, not to {task_name}")
     if name in PROCESSORS:
@@ -239,4 +232,40 @@ def create_processor(
         raise errors.FlagError(
             f"--xnli_language={xnli_language}: expected one of {', '.join(XNLI_LANGUAGES)}"
         )
-    return TableProcessor(TASKS[name], language=xnli_language, skip_bad_rows=skip_bad_rows)
+    return table_processor.TableProcessor(
+        TASKS[name], language=xnli_language, skip_bad_rows=skip_bad_rows
+    )
+
+
+class _TaskProcessor(table_processor.TableProcessor):
+    task_name: str
+
+    def __init__(self) -> None:
+        super().__init__(TASKS[self.task_name])
+
+
+# The processors of the original release, for programs that subclass or call them.
+
+
+class MrpcProcessor(_TaskProcessor):
+    """Microsoft Research Paraphrase Corpus"""
+
+    task_name = "mrpc"
+
+
+class ColaProcessor(_TaskProcessor):
+    """Corpus of Linguistic Acceptability"""
+
+    task_name = "cola"
+
+
+class MnliProcessor(_TaskProcessor):
+    """MultiNLI with the matched dev and test sets"""
+
+    task_name = "mnli"
+
+
+class XnliProcessor(_TaskProcessor):
+    """XNLI; ``language`` is "zh" unless it is set to another code."""
+
+    task_name = "xnli"

@@ -1,7 +1,7 @@
 """Scores of classification, regression and multi-label predictions, as GLUE defines them.
 
-NumPy in, Python floats out. N examples, L labels. What cannot be computed because a side is
-constant, or there is nothing to score, is 0.0: never NaN, which would win or lose every comparison.
+NumPy in, Python floats out. N examples, L labels. A score that is undefined, because one side is
+constant or there are no examples, is 0.0: never NaN, which would win or lose every comparison.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ def _f1(labels: np.ndarray, predictions: np.ndarray) -> float:
 def matthews(labels: np.ndarray, predictions: np.ndarray) -> float:
     """Matthews correlation; both int [N].
 
-    For more than two classes the correlation of one-hot rows (Gorodkin 2004), which the diagnostic
-    set of GLUE is scored with; for two classes it is the usual coefficient.
+    For more than two classes it is the correlation of one-hot rows (Gorodkin 2004), which scores
+    the GLUE diagnostic set; for two classes that equals the usual coefficient.
     """
     if not (_varies(labels) and _varies(predictions)):
         return 0.0
     classes = np.union1d(labels, predictions)
-    real = np.asarray(labels)[:, None] == classes  # [N, C]
-    guessed = np.asarray(predictions)[:, None] == classes
-    count, right = len(real), int(np.sum(real & guessed))
-    # Whole numbers of any size: N to the fourth leaves int64 for N beyond 50,000.
-    reals, guesses = (list(map(int, np.sum(x, 0))) for x in (real, guessed))
-    shared = sum(a * b for a, b in zip(reals, guesses, strict=True))
-    spreads = [count**2 - sum(a * a for a in counts) for counts in (reals, guesses)]
-    return _ratio(right * count - shared, math.sqrt(spreads[0] * spreads[1]))
+    actual = np.asarray(labels)[:, None] == classes  # [N, C]
+    predicted = np.asarray(predictions)[:, None] == classes
+    count, correct = len(actual), int(np.sum(actual & predicted))
+    # Python integers: N to the fourth power exceeds int64 for N beyond 50,000.
+    sums_a, sums_p = (list(map(int, np.sum(x, 0))) for x in (actual, predicted))
+    by_chance = sum(a * p for a, p in zip(sums_a, sums_p, strict=True))
+    variances = [count**2 - sum(x * x for x in sums) for sums in (sums_a, sums_p)]
+    return _ratio(correct * count - by_chance, math.sqrt(variances[0] * variances[1]))
 
 
 def pearson(labels: np.ndarray, predictions: np.ndarray) -> float:
@@ -56,7 +56,7 @@ def pearson(labels: np.ndarray, predictions: np.ndarray) -> float:
 
 
 def spearman(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Correlation of ranks, equal values sharing the mean of their ranks; both float [N]."""
+    """Correlation of ranks; equal values share the mean of their ranks; both float [N]."""
     return pearson(_ranks(labels), _ranks(predictions))
 
 
@@ -73,19 +73,19 @@ def micro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
 
 
 def macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Mean over the labels of their F1; both 0 or 1, [N, L]. A label never used counts 0."""
+    """Mean over the labels of their F1; both 0 or 1, [N, L]. A label that never occurs counts 0."""
     columns = zip(np.transpose(labels) == 1, np.transpose(predictions) == 1, strict=True)
     scores = [_f1(*column) for column in columns]
     return _ratio(sum(scores), len(scores))
 
 
 def exact_match(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Share of rows whose labels are all right; both 0 or 1, [N, L]."""
+    """Share of rows whose labels are all correct; both 0 or 1, [N, L]."""
     return _ratio(np.sum(np.all(labels == predictions, axis=-1)), len(labels))
 
 
 def _varies(values: np.ndarray) -> bool:
-    # Not the variance, which rounding makes positive for equal values such as 0.1, 0.1, 0.1.
+    # Not by the variance, which rounding makes positive for equal values such as 0.1, 0.1, 0.1.
     return len(values) > 0 and bool(np.any(np.asarray(values) != np.asarray(values)[0]))
 
 
@@ -104,8 +104,8 @@ METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "exact_match": exact_match,
 }
 
-# Those that make sense of the labels of a kind of task; a correlation of classes asks for classes
-# in an order.
+# The metrics that are defined for a kind of task. Correlations of classes are meaningful only if
+# the classes are ordered.
 BY_KIND: dict[str, tuple[str, ...]] = {
     "classification": ("accuracy", "f1", "matthews", "pearson", "spearman"),
     "regression": ("pearson", "spearman"),
@@ -114,7 +114,7 @@ BY_KIND: dict[str, tuple[str, ...]] = {
 
 
 def decide(outputs: np.ndarray, kind: str) -> np.ndarray:
-    """What a model's outputs say.
+    """The decisions of a model.
 
     Args:
       outputs: probabilities or logits [N, C] of classification, the lower class winning a tie;
@@ -139,7 +139,7 @@ def compute(
 
     Args:
       names: of BY_KIND.
-      labels: as ``classifier_features.Features.label_ids``.
+      labels: as ``features.Features.label_ids``.
       outputs: see ``decide``.
       kind: see ``decide``.
     """

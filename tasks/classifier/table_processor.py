@@ -1,7 +1,7 @@
-"""Rows of a table → examples, with every check that a labelled file deserves.
+"""Reads the rows of tables as examples, with checks of columns, labels and headers.
 
-Rows to evaluate or to predict are never left out: that would shift the predictions. What is left
-out of training data, or looks odd, is counted and said once a file.
+Rows to evaluate or to predict are never left out, because that would shift the predictions. Rows
+that are left out of training data, or look wrong, are counted and reported once per file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tasks.classifier import examples, tables
 
 _log = logging.getLogger(__name__)
 
-_HALF_PAIR = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class TableProcessor(examples.DataProcessor):
@@ -28,8 +28,8 @@ class TableProcessor(examples.DataProcessor):
     Args:
       spec: the task.
       language: of XNLI, a code such as "zh".
-      skip_bad_rows: leave out training rows with too few columns instead of stopping; they are
-        counted.
+      skip_bad_rows: leave out and count training rows with too few columns instead of raising an
+        error.
     """
 
     label_hint = "is this a header line, or the right --task_name?"
@@ -42,7 +42,7 @@ class TableProcessor(examples.DataProcessor):
         self.metrics = spec.metrics
         self.language = language
         self.skip_bad_rows = skip_bad_rows or spec.skip_bad_rows
-        self._legal: frozenset[str] | None = None
+        self._label_set: frozenset[str] | None = None
 
     def get_train_examples(self, data_dir: str) -> list[examples.InputExample]:
         return self._read_all("train", data_dir)
@@ -61,47 +61,49 @@ class TableProcessor(examples.DataProcessor):
         return [example for path in paths for example in self.read(part, path)]
 
     def read(self, part: str, path: str) -> list[examples.InputExample]:
-        """Reads a file the way the "train", "dev" or "test" set is read.
+        """Reads a file as one of the "train", "dev" or "test" set.
 
         Raises:
-          errors.UserError: naming file, line, what was found and what was expected.
+          errors.UserError: naming file and line, what was found and what was expected.
         """
         return _Reader(self, part, path).read()
 
     def split(self, part: str) -> examples.Split:
-        """How "train", "dev" or "test" is read.
+        """The files and columns of "train", "dev" or "test".
 
         Raises:
           errors.UserError: the task has no such set.
         """
-        found = getattr(self.spec, part)
-        if found is None:
+        split = getattr(self.spec, part)
+        if split is None:
             raise errors.UserError(
                 f"--task_name={self.spec.name} has no {part} set; train on mnli and predict "
                 f"{self.spec.name} with that model (--do_predict --init_checkpoint=…)"
             )
-        return found
+        return split
 
     def files(self, part: str, data_dir: str) -> list[str]:
         """The files of "train", "dev" or "test".
 
         Raises:
-          errors.UserError: none is there.
+          errors.UserError: no such file exists.
         """
         names = [name.format(language=self.language) for name in self.split(part).files]
         for name in names:
             for path in (os.path.join(data_dir, name), os.path.join(data_dir, f"{name}.gz")):
                 if _is_file(path):
                     return [path]
-        below = os.path.join(data_dir, self.spec.directory)
-        hint = f"did you mean --data_dir={below}?" if os.path.isdir(below) else "check --data_dir"
+        folder = os.path.join(data_dir, self.spec.directory)
+        hint = "check --data_dir"
+        if os.path.isdir(folder):
+            hint = f"did you mean --data_dir={folder}?"
         raise errors.UserError(
             f"no {' or '.join(names)} in {data_dir}, but --task_name={self.spec.name} reads it; "
             f"{hint}"
         )
 
-    def leaves_out(self, part: str, table: tables.Table, row: tables.Row, needed: int) -> bool:
-        """Whether a row of a set has too few columns and is left out for that.
+    def skips_row(self, part: str, table: tables.Table, row: tables.Row, needed: int) -> bool:
+        """Whether a row is left out of a set because it has too few columns.
 
         Raises:
           errors.UserError: it has too few, but must not be left out.
@@ -111,19 +113,19 @@ class TableProcessor(examples.DataProcessor):
         if part == "train" and self.skip_bad_rows:
             return True
         cure = "; --skip_bad_rows leaves such rows out of training" if part == "train" else ""
-        raise table.too_short(row, needed, cure)
+        raise table.short_row_error(row, needed, cure)
 
-    def label_of(self, text: str) -> str | list[str]:
-        """The label that the text of a cell stands for.
+    def parse_label(self, text: str) -> str | list[str]:
+        """The label in the text of a cell.
 
         Raises:
-          ValueError: it is none; its text says why.
+          ValueError: it is not a label of the task; its text says why.
         """
         if self.kind == examples.REGRESSION:
             examples.regression_value(text)
             return text
         if self.kind == examples.MULTI_LABEL:
-            labels = label_set(text)
+            labels = parse_label_set(text)
             for label in labels:
                 self._check_label(label)
             return labels
@@ -132,22 +134,22 @@ class TableProcessor(examples.DataProcessor):
         return label
 
     def _check_label(self, label: str) -> None:
-        if self._legal is None:
-            self._legal = frozenset(self.get_labels())
-        if label in self._legal:
+        if self._label_set is None:
+            self._label_set = frozenset(self.get_labels())
+        if label in self._label_set:
             return
-        known = self.get_labels()
-        listed = ", ".join(map(repr, known[:10])) + (", …" if len(known) > 10 else "")
-        raise ValueError(f"label {tables.shown(label)} is not one of {listed}")
+        labels = self.get_labels()
+        known = ", ".join(map(repr, labels[:10])) + (", …" if len(labels) > 10 else "")
+        raise ValueError(f"label {tables.excerpt(label)} is not one of {known}")
 
 
-def label_set(text: str) -> list[str]:
+def parse_label_set(text: str) -> list[str]:
     """The labels in a cell of a multi-label table: comma separated, or a JSON list.
 
-    White space around a label is no part of it: files of labels do not keep it either.
+    White space around a label is dropped, because labels.txt does not keep it.
 
     Raises:
-      ValueError: it is no list, or one of something else; its text says so.
+      ValueError: it is not a list of labels; its text says why.
     """
     text = text.strip()
     if not text.startswith("["):
@@ -155,21 +157,21 @@ def label_set(text: str) -> list[str]:
     try:
         items = json.loads(text)
     except (ValueError, RecursionError):
-        raise ValueError(f"{tables.shown(text)} is not a JSON list of labels") from None
-    return [_label_of_item(item) for item in items]
+        raise ValueError(f"{tables.excerpt(text)} is not a JSON list of labels") from None
+    return [_parse_item(item) for item in items]
 
 
-def _label_of_item(item: object) -> str:
+def _parse_item(item: object) -> str:
     label = (item if isinstance(item, str) else json.dumps(item)).strip()
     if item is None or isinstance(item, list | dict):
-        raise ValueError(f"the list of labels has {tables.shown(label)}, which is no label")
+        raise ValueError(f"the list of labels has {tables.excerpt(label)}, which is not a label")
     if not label:
-        raise ValueError("the list of labels has an empty one")
+        raise ValueError("the list of labels has an empty label")
     return label
 
 
 class Columns(NamedTuple):
-    """Where a table has what is read; each as ``tables.Table.column`` returns it."""
+    """The columns of a table that are read, as ``tables.Table.column`` returns them."""
 
     text_a: tables.Column
     text_b: tables.Column | None
@@ -180,30 +182,30 @@ def find_columns(table: tables.Table, split: examples.Split, part: str) -> Colum
     """Finds the columns of a set in a table.
 
     Args:
-      table: where.
-      split: which ones.
-      part: "train", "dev" or "test". A test set needs no labels: a column for them that the header
-        does not name is None.
+      table: the table.
+      split: names or numbers of the columns.
+      part: "train", "dev" or "test". A test set needs no labels: if the header lacks their column,
+        it is None.
 
     Raises:
-      errors.UserError: there is no such column.
-      errors.FlagError: the labels are in the column of a text.
+      errors.UserError: a column does not exist.
+      errors.FlagError: the column of the labels is also that of a text.
     """
     text_a = table.column(split.text_a, "--text_a_column")
     text_b = None if split.text_b is None else table.column(split.text_b, "--text_b_column")
     label, header = split.label, table.header
     if label is not None and part == "test" and header is not None:
-        named = tables.as_number(label) is None
-        label = None if named and label not in header else label
+        is_name = tables.column_number(label) is None
+        label = None if is_name and label not in header else label
     if label is None:
         return Columns(text_a, text_b, None)
-    found = table.column(label, "--label_column")
-    if found in (text_a, text_b):
-        flag = "text_a" if found == text_a else "text_b"
+    column = table.column(label, "--label_column")
+    if column in (text_a, text_b):
+        flag = "text_a" if column == text_a else "text_b"
         raise errors.FlagError(
             f"--label_column={label} is also the --{flag}_column; give the column of the labels"
         )
-    return Columns(text_a, text_b, found)
+    return Columns(text_a, text_b, column)
 
 
 def _is_file(path: str) -> bool:
@@ -214,7 +216,7 @@ def _is_file(path: str) -> bool:
 
 
 class _Reader:
-    """One file on its way to examples, and what is to be said about it at the end."""
+    """Reads one file as examples and reports what looks wrong in it."""
 
     def __init__(self, processor: TableProcessor, part: str, path: str) -> None:
         self._processor = processor
@@ -223,36 +225,33 @@ class _Reader:
         self._table = table = tables.Table(path, header=split.header)
         self._text_a, self._text_b, self._label = find_columns(table, split, part)
         label = None if part == "test" else self._label
-        self._needed = tables.needed([self._text_a, self._text_b, label])
+        self._needed = tables.cells_needed([self._text_a, self._text_b, label])
         self._width = split.width if table.header is None else len(table.header)
-        self._skipped: dict[str, list[int]] = {}  # reason -> lines
-        self._long: list[int] = []
-        self._halves: list[int] = []
+        self._skipped_lines: dict[str, list[int]] = {}  # reason -> lines
+        self._long_lines: list[int] = []
+        self._surrogate_lines: list[int] = []
 
     def read(self) -> list[examples.InputExample]:
         self._check_header()
-        found = []
-        for row in self._table:
-            example = self._example(row)
-            if example is not None:
-                found.append(example)
+        parsed = map(self._example, self._table)
+        found = [example for example in parsed if example is not None]
         self._report(len(found))
         return found
 
     def _example(self, row: tables.Row) -> examples.InputExample | None:
         table, split = self._table, self._split
-        if self._processor.leaves_out(self._part, table, row, self._needed):
+        if self._processor.skips_row(self._part, table, row, self._needed):
             self._skip("with too few columns", row)
             return None
-        if self._table.kind != "json":
+        if self._table.format != "json":
             self._width = self._width or len(row.fields)
             if len(row.fields) > self._width:
-                self._long.append(row.line)
+                self._long_lines.append(row.line)
         if split.language_column is not None:
             language = table.cell(row, split.language_column)
             if language != self._processor.language:
                 return None
-        label = self._label_of(row)
+        label = self._parse_label(row)
         if label is not None and label == self._processor.spec.skipped_label:
             self._skip(f"labelled {label!r}", row)
             return None
@@ -266,25 +265,25 @@ class _Reader:
 
     def _text(self, row: tables.Row, column: tables.Column) -> str:
         text = self._table.cell(row, column)
-        # Only JSON can write them. Left alone they would spoil the whole word: [UNK].
-        if self._table.kind != "json" or not _HALF_PAIR.search(text):
+        # Only JSON can contain surrogates. They would make the whole word [UNK].
+        if self._table.format != "json" or not _SURROGATE.search(text):
             return text
-        if row.line not in self._halves[-1:]:
-            self._halves.append(row.line)
-        return _HALF_PAIR.sub("\N{REPLACEMENT CHARACTER}", text)
+        if row.line not in self._surrogate_lines[-1:]:
+            self._surrogate_lines.append(row.line)
+        return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
     def _skip(self, reason: str, row: tables.Row) -> None:
-        self._skipped.setdefault(reason, []).append(row.line)
+        self._skipped_lines.setdefault(reason, []).append(row.line)
 
-    def _label_of(self, row: tables.Row) -> str | list[str] | None:
+    def _parse_label(self, row: tables.Row) -> str | list[str] | None:
         if self._label is None:
             return None
         is_test = self._part == "test"
-        if is_test and not self._table.has(row, self._label):
+        if is_test and not self._table.has_cell(row, self._label):
             return None
-        is_set = self._processor.kind == examples.MULTI_LABEL
+        is_multi_label = self._processor.kind == examples.MULTI_LABEL
         try:
-            text = self._table.cell(row, self._label, lists=is_set)
+            text = self._table.cell(row, self._label, lists=is_multi_label)
         except errors.UserError:
             if is_test:
                 return None
@@ -292,22 +291,24 @@ class _Reader:
         if text and text == self._processor.spec.skipped_label:
             return None if is_test else text
         try:
-            return self._processor.label_of(text)
+            return self._processor.parse_label(text)
         except ValueError as error:
             if is_test:
-                return None  # a dummy such as -1
-            raise self._table.wrong(row, self._label, error, self._processor.label_hint) from None
+                return None  # a placeholder such as -1
+            raise self._table.cell_error(
+                row, self._label, error, self._processor.label_hint
+            ) from None
 
     def _check_header(self) -> None:
-        """Warns of a first line that is taken as header but looks like something else."""
+        """Warns if the first line is read as the header but looks like something else."""
         table, split = self._table, self._split
         header = table.header
         if header is None:
             return
         if len(header) < self._needed:
-            raise table.too_short(tables.Row(1, header), self._needed)
-        if tables.as_number(split.text_a) is None:
-            return  # the columns were found by their names, so it is a header
+            raise table.short_row_error(tables.Row(1, header), self._needed)
+        if tables.column_number(split.text_a) is None:
+            return  # the columns were found by name, so it is a header
         for column, name in zip((self._text_a, self._text_b), split.names, strict=False):
             if isinstance(column, int) and header[column].lower() != name.lower():
                 _log.warning(
@@ -315,51 +316,53 @@ class _Reader:
                     "or the file of another task?",
                     table.path,
                     column,
-                    tables.shown(header[column]),
+                    tables.excerpt(header[column]),
                     name,
                 )
                 return
-        if self._has_legal_label(header) or _is_number(header[0]):
+        if self._has_valid_label(header) or _is_number(header[0]):
             _log.warning(
                 "%s:1: taken as the header, but it looks like a row of data: %s",
                 table.path,
-                tables.shown("\t".join(header)),
+                tables.excerpt("\t".join(header)),
             )
 
-    def _has_legal_label(self, header: Sequence[str]) -> bool:
-        if self._label is None or not self._table.has(tables.Row(1, header), self._label):
+    def _has_valid_label(self, header: Sequence[str]) -> bool:
+        if self._label is None or not self._table.has_cell(tables.Row(1, header), self._label):
             return False
         try:
-            return bool(self._processor.label_of(header[int(self._label)]))
+            return bool(self._processor.parse_label(header[int(self._label)]))
         except ValueError:
             return False
 
     def _report(self, count: int) -> None:
         path = self._table.path
-        for reason, lines in self._skipped.items():
-            _log.warning("%s: left out %d rows %s (%s)", path, len(lines), reason, _first(lines))
-        if self._halves:
+        for reason, lines in self._skipped_lines.items():
+            _log.warning(
+                "%s: left out %d rows %s (%s)", path, len(lines), reason, _format_lines(lines)
+            )
+        if self._surrogate_lines:
             _log.warning(
                 "%s: %d rows have half of a surrogate pair, such as \\ud83d alone, in a text; it "
-                "is no character and not read (%s)",
+                "is not a character and is ignored (%s)",
                 path,
-                len(self._halves),
-                _first(self._halves),
+                len(self._surrogate_lines),
+                _format_lines(self._surrogate_lines),
             )
-        if self._long:
+        if self._long_lines:
             _log.warning(
-                "%s: %d rows have more columns than the %d %s (%s); did a tab or comma get into a "
-                "text and shift the others?",
+                "%s: %d rows have more columns than the %d %s (%s); does a text contain a tab "
+                "or comma that shifts the other columns?",
                 path,
-                len(self._long),
+                len(self._long_lines),
                 self._width,
                 "expected" if self._table.header is None else "of the header",
-                _first(self._long),
+                _format_lines(self._long_lines),
             )
         if not count:
-            language = self._split.language_column is not None
-            of = f" of language {self._processor.language!r}" if language else ""
-            raise errors.UserError(f"{path} has no rows{of} for the {self._part} set")
+            has_languages = self._split.language_column is not None
+            language = f" of language {self._processor.language!r}" if has_languages else ""
+            raise errors.UserError(f"{path} has no rows{language} for the {self._part} set")
         skipped = ", skipped 1 header" if self._table.header is not None else ""
         _log.info("read %d rows from %s%s", count, path, skipped)
 
@@ -372,6 +375,6 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _first(lines: Sequence[int]) -> str:
+def _format_lines(lines: Sequence[int]) -> str:
     more = ", …" if len(lines) > 3 else ""
     return f"line{'s' * (len(lines) > 1)} {', '.join(map(str, lines[:3]))}{more}"

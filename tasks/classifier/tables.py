@@ -1,7 +1,7 @@
-r"""Tables of labelled texts: tab separated, CSV or JSON lines, row by row with line numbers.
+r"""Tables of labelled texts: tab separated, CSV or JSON lines, read row by row with line numbers.
 
-Tab separated means what the original release and GLUE mean by it: no quoting, one line is one row,
-and only ``\n`` ends a line. CSV has real quoting, so a row may take several lines.
+Tab separated files follow the original release and GLUE: no quoting, one line is one row, and only
+``\n`` ends a line. CSV files have quoted cells, so a row may span several lines.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from system import inputs
 
 Column = int | str  # a number from 0 (-1: the last), or a name in the header or a JSON key
 
-_SHOWN = 40  # characters of a line in messages
-_LONGEST_CELL = 2**31 - 1  # characters; the most that the csv module takes on every system
+_EXCERPT_LENGTH = 40  # characters
+_MAX_CELL_LENGTH = (
+    2**31 - 1
+)  # characters; the largest limit that the csv module accepts on every system
 _HINTS = {
     "tsv": "is the file tab separated?",
     "csv": "is the file comma separated?",
-    "json": "has every object this key?",
+    "json": "does every object have this key?",
 }
 
 
@@ -29,8 +31,8 @@ class Row(NamedTuple):
     """One row.
 
     Attributes:
-      line: line number in the file, from 1, of the row's first line.
-      fields: the cells; of JSON lines the object.
+      line: number of the row's first line in the file, from 1.
+      fields: the cells; for JSON lines the object.
     """
 
     line: int
@@ -38,30 +40,30 @@ class Row(NamedTuple):
 
 
 class Table:
-    """A file, read once from front to back.
+    """A file whose rows can be iterated over once.
 
     Args:
-      path: local or with ``://``; ``.gz`` is unpacked on the way.
-      header: whether the first row names the columns; of no meaning for JSON lines.
-      kind: "tsv", "csv" or "json"; default from the name (.csv; .jsonl, .json, .ndjson; else tsv).
+      path: local or with ``://``; ``.gz`` files are decompressed.
+      header: whether the first row names the columns; ignored for JSON lines.
+      format: "tsv", "csv" or "json"; default by the name (.csv; .jsonl, .json, .ndjson; else tsv).
       quote: quote character of a tab separated file; default none.
 
     Attributes:
       header: the names of the columns, or None.
 
     Raises:
-      errors.UserError: naming file and line of what cannot be read; here about the header, while
-        iterating about rows.
+      errors.UserError: naming file and line of what cannot be read, of the header at once, of the
+        rows while iterating.
     """
 
     def __init__(
-        self, path: str, header: bool, kind: str | None = None, quote: str | None = None
+        self, path: str, header: bool, format: str | None = None, quote: str | None = None
     ) -> None:
         self.path = path
-        self.kind = kind or kind_of(path)
+        self.format = format or format_of(path)
         self.header: Sequence[str] | None = None
-        self._rows = _READERS[self.kind](path) if not quote else _quoted(path, "\t", quote)
-        if header and self.kind != "json":
+        self._rows = _READERS[self.format](path) if not quote else _quoted(path, "\t", quote)
+        if header and self.format != "json":
             first = next(self._rows, None)
             if first is None:
                 raise errors.UserError(f"{path} is empty; expected a header line")
@@ -70,47 +72,47 @@ class Table:
     def __iter__(self) -> Iterator[Row]:
         return self._rows
 
-    def column(self, column: Column, what: str) -> Column:
+    def column(self, column: Column, flag: str) -> Column:
         """Turns a column's name into its number; a JSON key stays as it is.
 
         Args:
           column: name or number; digits are a number.
-          what: what the column is for, for messages: "--label_column".
+          flag: that gives the column, for messages: "--label_column".
 
         Raises:
-          errors.UserError: there is no such column, or several.
+          errors.UserError: no column or several columns have the name.
         """
-        if self.kind == "json":
+        if self.format == "json":
             return str(column)
-        number = as_number(column)
+        number = column_number(column)
         if number is not None:
             return number
         if self.header is None:
             raise errors.UserError(
-                f"{self.path}: {what} is the name {column!r}, but the file is read without a "
+                f"{self.path}: {flag} is the name {column!r}, but the file is read without a "
                 "header; give the column's number, from 0, or --has_header=true"
             )
-        found = [index for index, name in enumerate(self.header) if name == column]
-        if len(found) != 1:
+        matches = [index for index, name in enumerate(self.header) if name == column]
+        if len(matches) != 1:
             names = ", ".join(self.header)
-            near = errors.suggest(str(column), list(self.header)) if not found else ""
-            count = f"{len(found)} columns" if found else "no column"
-            hint = f" ({_HINTS[self.kind]})" if len(self.header) == 1 else ""
+            suggestion = errors.suggest(str(column), list(self.header)) if not matches else ""
+            count = f"{len(matches)} columns" if matches else "no column"
+            hint = f" ({_HINTS[self.format]})" if len(self.header) == 1 else ""
             raise errors.UserError(
-                f"{self.path}:1: {what}: {count} named {column!r}; the header has "
-                f"{names[:200]}{near}{hint}"
+                f"{self.path}:1: {flag}: {count} named {column!r}; the header has "
+                f"{names[:200]}{suggestion}{hint}"
             )
-        return found[0]
+        return matches[0]
 
-    def has(self, row: Row, column: Column) -> bool:
-        """Whether a row has a cell in a column as ``column`` returns it."""
+    def has_cell(self, row: Row, column: Column) -> bool:
+        """Whether a row has a cell in a column, given as ``column`` returns it."""
         if isinstance(row.fields, Mapping):
             return row.fields.get(str(column)) is not None
         number = int(column)
         return -len(row.fields) <= number < len(row.fields)
 
     def is_short(self, row: Row, needed: int) -> bool:
-        """Whether a row has fewer than ``needed`` cells; an object of JSON lines has none."""
+        """Whether a row has fewer than ``needed`` cells; never for JSON lines."""
         return not isinstance(row.fields, Mapping) and len(row.fields) < needed
 
     def cell(self, row: Row, column: Column, lists: bool = False) -> str:
@@ -119,18 +121,18 @@ class Table:
         Args:
           row: a row of this table.
           column: as the method ``column`` returns it.
-          lists: a JSON list is legal and becomes its JSON text.
+          lists: whether a JSON list is accepted; it is returned as JSON text.
 
         Raises:
           errors.UserError: the row has no such cell, or it is a JSON list or object.
         """
         if isinstance(row.fields, Mapping):
-            return self._value(row, str(column), lists)
-        if not self.has(row, column):
-            raise self.too_short(row, int(column) + 1)
+            return self._json_value(row, str(column), lists)
+        if not self.has_cell(row, column):
+            raise self.short_row_error(row, int(column) + 1)
         return row.fields[int(column)]
 
-    def _value(self, row: Row, key: str, lists: bool) -> str:
+    def _json_value(self, row: Row, key: str, lists: bool) -> str:
         assert isinstance(row.fields, Mapping)
         value = row.fields.get(key)
         if isinstance(value, str):
@@ -147,56 +149,58 @@ class Table:
             )
         if isinstance(value, dict) or (isinstance(value, list) and not lists):
             raise errors.UserError(
-                f"{self.path}:{row.line}: {key} is {shown(json.dumps(value))}; expected text"
+                f"{self.path}:{row.line}: {key} is {excerpt(json.dumps(value))}; expected text"
             )
         return json.dumps(value)  # 1, 3.8, true
 
-    def wrong(self, row: Row, column: Column, what: object, cure: str) -> errors.UserError:
-        """The error about a cell: file, line, ``what`` is wrong, the column, and its ``cure``."""
-        return errors.UserError(f"{self.path}:{row.line}: {what} ({self._name(column)}); {cure}")
+    def cell_error(self, row: Row, column: Column, problem: object, cure: str) -> errors.UserError:
+        """The error about a cell: file and line, the problem, the column, and the cure."""
+        return errors.UserError(
+            f"{self.path}:{row.line}: {problem} ({self._column_name(column)}); {cure}"
+        )
 
-    def _name(self, column: Column) -> str:
+    def _column_name(self, column: Column) -> str:
         if isinstance(column, str):
             return f"key {column!r}"
-        if self.header is not None and self.has(Row(1, self.header), column):
-            return f"column {shown(self.header[column])}"
+        if self.header is not None and self.has_cell(Row(1, self.header), column):
+            return f"column {excerpt(self.header[column])}"
         return f"column {column}" + (", from 0" if column >= 0 else "")
 
-    def too_short(self, row: Row, needed: int, cure: str = "") -> errors.UserError:
-        """The error about a row with fewer than ``needed`` cells; ``cure`` is added to it."""
-        found = len(row.fields)
-        joined = ("," if self.kind == "csv" else "\t").join(row.fields)
+    def short_row_error(self, row: Row, needed: int, cure: str = "") -> errors.UserError:
+        """The error about a row with fewer than ``needed`` cells; ``cure`` is appended."""
+        count = len(row.fields)
+        joined = ("," if self.format == "csv" else "\t").join(row.fields)
         return errors.UserError(
-            f"{self.path}:{row.line}: {found} column{'s' * (found != 1)} found, {needed} needed: "
-            f"{shown(joined)}; {_HINTS[self.kind]}{cure}"
+            f"{self.path}:{row.line}: {count} column{'s' * (count != 1)} found, {needed} needed: "
+            f"{excerpt(joined)}; {_HINTS[self.format]}{cure}"
         )
 
 
-def as_number(column: Column) -> int | None:
-    """The number a column is given by, or None if it is given by name."""
+def column_number(column: Column) -> int | None:
+    """The number of a column that is given by number; None if it is given by name."""
     if isinstance(column, int):
         return column
     return int(column) if column.removeprefix("-").isdecimal() else None
 
 
-def needed(columns: Iterable[Column | None]) -> int:
-    """The number of cells that a row must have to have all of some columns.
+def cells_needed(columns: Iterable[Column | None]) -> int:
+    """The number of cells that a row needs to have all of some columns.
 
     Args:
-      columns: as ``Table.column`` returns them; keys and None ask for nothing.
+      columns: as ``Table.column`` returns them; keys and None need no cells.
     """
     numbers = [column for column in columns if isinstance(column, int)]
-    # Columns counted from the end must stand beyond those counted from the front.
+    # A column counted from the end must not be one of those counted from the start.
     return max([-1, *numbers]) + 1 + max([0, *(-number for number in numbers)])
 
 
-def shown(text: str) -> str:
-    """The beginning of a text as it stands in messages: quoted, tabs visible."""
-    return repr(text[:_SHOWN]) + ("…" if len(text) > _SHOWN else "")
+def excerpt(text: str) -> str:
+    """The beginning of a text for messages: quoted, with tabs visible."""
+    return repr(text[:_EXCERPT_LENGTH]) + ("…" if len(text) > _EXCERPT_LENGTH else "")
 
 
-def kind_of(path: str) -> str:
-    """The kind of table that a file's name tells."""
+def format_of(path: str) -> str:
+    """The format of a table by its file name: "csv", "json" or "tsv"."""
     ending = path.removesuffix(".gz").rsplit(".", 1)[-1].lower()
     return {"csv": "csv", "jsonl": "json", "json": "json", "ndjson": "json"}.get(ending, "tsv")
 
@@ -210,7 +214,7 @@ def _lines(path: str) -> Iterator[str]:
         except UnicodeDecodeError as error:
             raise errors.UserError(
                 f"{path}:{number}: byte 0x{data[error.start]:02X} at position {error.start} is not "
-                "UTF-8; save the file as UTF-8 (a wrong text would be learned in silence)"
+                "UTF-8; save the file as UTF-8"
             ) from None
 
 
@@ -226,7 +230,7 @@ def _tab_separated(path: str) -> Iterator[Row]:
         yield from blank
         blank.clear()
         yield row
-    # Blank lines at the end are no rows, unless a row is a single cell, which may be empty.
+    # Blank lines at the end are not rows, unless a row is a single cell, which may be empty.
     if width == 1:
         yield from blank
 
@@ -237,27 +241,27 @@ def _quoted(path: str, separator: str, quote: str) -> Iterator[Row]:
     start = 1
     try:
         while (fields := _next_row(reader)) is not None:
-            if fields:  # an empty line is no row: a row of one empty cell is written ""
+            if fields:  # an empty line is not a row: a row of one empty cell is written ""
                 yield Row(start, fields)
             start = reader.line_num + 1
     except csv.Error as error:
-        raise errors.UserError(f"{path}:{start}: {_quoting_trouble(str(error), quote)}") from None
+        raise errors.UserError(f"{path}:{start}: {_quoting_message(str(error), quote)}") from None
 
 
 def _next_row(reader: Iterator[list[str]]) -> list[str] | None:
-    """The next row, whose cells may be of any length; None: there is none."""
-    # The limit is one for the whole process, and a guard that others may rely on.
-    before = csv.field_size_limit(_LONGEST_CELL)
+    """The next row, with cells of any length; None at the end."""
+    # The limit holds for the whole process, where others may rely on it.
+    previous_limit = csv.field_size_limit(_MAX_CELL_LENGTH)
     try:
         return next(reader, None)
     finally:
-        csv.field_size_limit(before)
+        csv.field_size_limit(previous_limit)
 
 
-def _quoting_trouble(reason: str, quote: str) -> str:
+def _quoting_message(reason: str, quote: str) -> str:
     if "field limit" in reason:
         return (
-            f"a cell has more than {_LONGEST_CELL} characters; is a quote ({quote}) opened in "
+            f"a cell has more than {_MAX_CELL_LENGTH} characters; is a quote ({quote}) opened in "
             "this row and not closed?"
         )
     if "end of data" in reason:
@@ -281,7 +285,7 @@ def _json_lines(path: str) -> Iterator[Row]:
             value = error
         if not isinstance(value, dict):
             raise errors.UserError(
-                f"{path}:{number}: {shown(line)} is not a JSON object"
+                f"{path}:{number}: {excerpt(line)} is not a JSON object"
                 f"{f' ({value})' if isinstance(value, Exception) else ''}; "
                 "expected one object a line"
             )

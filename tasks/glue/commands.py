@@ -1,4 +1,4 @@
-"""The command lines of run_classifier that a search over GLUE starts, and how they have changed."""
+"""The command lines of run_classifier that a GLUE search starts, compared with earlier ones."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from typing import Any
 
 from command_line import options, parser
 from tasks.classifier import options as classifier_options
-from tasks.glue import run_folder
+from tasks.glue import data_sets, run_folder
 from tasks.glue import runs as glue_runs
 
-# The command that a run is.
 CLASSIFIER = [
     sys.executable,
     str(pathlib.Path(__file__).resolve().parents[2] / "run_classifier.py"),
 ]
 
-# What may differ between the runs of a table, or from start to start of one: it does not change the
-# results.
+# Flags that may differ from run to run, or from start to start of a run, because they do not change
+# its results.
 _FREE = {
     "output_dir", "do_train", "do_eval", "do_predict", "also_tasks", "eval_batch_size",
     "predict_batch_size", "save_checkpoints_steps", "log_steps", "iterations_per_loop",
@@ -29,12 +28,12 @@ _FREE = {
 
 
 def training_flags(run: glue_runs.Run, data_dir: str, groups: Sequence[Any]) -> list[str]:
-    """The arguments of run_classifier that make a run.
+    """The arguments of run_classifier for a run.
 
     Args:
-      run: which.
+      run: the run.
       data_dir: folder of the task.
-      groups: the flags that are passed on where they differ from their defaults.
+      groups: flag groups, of which the flags that differ from their defaults are passed on.
     """
     others = ",".join(glue_runs.OTHER_DEVS.get(run.task, ()))
     return [
@@ -52,34 +51,34 @@ def training_flags(run: glue_runs.Run, data_dir: str, groups: Sequence[Any]) -> 
 
 
 def prediction_flags(
-    run: glue_runs.Run, output_dir: str, data_dir: str, others: Sequence[str], groups: Sequence[Any]
+    run: glue_runs.Run, output_dir: str, data: data_sets.TaskData, groups: Sequence[Any]
 ) -> list[str]:
-    """The arguments of run_classifier that predict the test set with what a run has learned.
+    """The arguments of run_classifier that predict the test sets with the weights of a run.
 
     Args:
-      run: of which the checkpoint is taken.
+      run: a finished run, whose checkpoint is taken.
       output_dir: where the predictions go.
-      data_dir: folder of the task.
-      others: tasks whose test sets are predicted too.
+      data: of the task.
       groups: see ``training_flags``.
     """
+    others = [name for name in data.tests if name != run.task]
     return [
         f"--task_name={run.task}",
-        f"--data_dir={os.path.abspath(data_dir)}",
+        f"--data_dir={os.path.abspath(data.folder)}",
         f"--output_dir={output_dir}",
         "--do_predict",
         *([f"--also_tasks={','.join(others)}"] if others else []),
-        *(flag for flag in _passed_on(groups) if not flag.startswith(_OF_TRAINING)),
+        *(flag for flag in _passed_on(groups) if not flag.startswith(_TRAINING_FLAGS)),
         f"--init_checkpoint={os.path.abspath(run.directory)}",
     ]
 
 
-_OF_TRAINING = ("--init_checkpoint=", "--new_head=")
+_TRAINING_FLAGS = ("--init_checkpoint=", "--new_head=")
 _PATHS = ("vocab_file", "bert_config_file", "init_checkpoint")
 
 
 def _passed_on(groups: Sequence[Any]) -> list[str]:
-    """Flags that differ from their defaults; paths absolute, to be the same from anywhere."""
+    """The flags that differ from their defaults, with absolute paths."""
     flags = []
     for group in groups:
         for field in dataclasses.fields(group):
@@ -88,16 +87,15 @@ def _passed_on(groups: Sequence[Any]) -> list[str]:
                 continue
             if field.name in _PATHS and "://" not in value:
                 value = os.path.abspath(value)
-            shown = str(value).lower() if isinstance(value, bool) else value
-            flags.append(f"--{field.name}={shown}")
+            flags.append(f"--{field.name}={_format_value(value)}")
     return flags
 
 
 def difference(directory: str, arguments: Sequence[str]) -> str:
-    """Which flag of a command line is not what run.json in a directory says, and how to cure it.
+    """Names a flag whose value differs from the one in a run directory's run.json, and the cure.
 
     Returns:
-      One sentence; empty where all are the same, or there is no run.json.
+      One sentence; empty if no flag differs or if there is no run.json.
 
     Raises:
       errors.FlagError: a flag that run_classifier would refuse.
@@ -106,7 +104,7 @@ def difference(directory: str, arguments: Sequence[str]) -> str:
     path = os.path.join(directory, "run.json")
     before = run_folder.read_json(path).get("flags")
     if not isinstance(before, dict | None):
-        raise run_folder.damaged(path, "flags is no JSON object")
+        raise run_folder.damaged(path, "flags is not a JSON object")
     groups, _ = parser.parse(arguments, classifier_options.GROUPS)
     if before is None:
         return ""
@@ -114,14 +112,15 @@ def difference(directory: str, arguments: Sequence[str]) -> str:
         if isinstance(group, options.DeviceOptions):
             group = options.resolve_device(group)
         for field in dataclasses.fields(group):
-            now, then = getattr(group, field.name), before.get(field.name, field.default)
-            if field.name not in _FREE and now != then:
+            value, earlier = getattr(group, field.name), before.get(field.name, field.default)
+            if field.name not in _FREE and value != earlier:
+                flag = f"--{field.name}={_format_value(earlier)}"
                 return (
-                    f"{directory} was made with --{field.name}={_shown(then)}, not "
-                    f"{_shown(now)}; give --{field.name}={_shown(then)}, or another --output_dir"
+                    f"{directory} was made with {flag}, not {_format_value(value)}; give {flag}, "
+                    "or another --output_dir"
                 )
     return ""
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,6 +1,6 @@
-"""Several commands at a time, each in its own process: none is left behind, however this one ends.
+"""Runs several commands at a time, each in its own process; none outlives this process.
 
-A signal to stop is passed on, and the processes are given the time to save and end by themselves.
+A signal to stop is passed on, and the processes get the time to save and to end by themselves.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import dataclasses
+import logging
 import os
 import shlex
 import signal
@@ -22,13 +23,29 @@ from typing import Any, NamedTuple
 
 from system import worker_pool
 
-_PAUSE = 0.05  # seconds from look to look at the processes
+_log = logging.getLogger(__name__)
+
+_POLL_SECONDS = 0.05
 _SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
 )
 _PR_SET_PDEATHSIG = 1
-# Loaded here: nothing may be loaded between fork and exec.
+# Loaded at import, because nothing may be loaded between fork and exec.
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+class JobEnd(NamedTuple):
+    """How a job ended.
+
+    Attributes:
+      exit_status: of its process; -9: killed by signal 9.
+      seconds: wall time.
+      stopped: whether it was asked to stop.
+    """
+
+    exit_status: int
+    seconds: float
+    stopped: bool
 
 
 @dataclasses.dataclass
@@ -37,28 +54,22 @@ class Job:
 
     Attributes:
       command: program and arguments.
-      log: file that its output is added to, below the command line.
-      about: what it is for; not looked into.
+      log: file that its output is appended to, below the command line.
+      on_start: called before the process starts.
+      on_end: called when the process has ended.
     """
 
     command: list[str]
     log: str
-    about: Any = None
+    on_start: Callable[[], None]
+    on_end: Callable[[JobEnd], None]
 
 
-class End(NamedTuple):
-    """How a job ended: exit status (-9: killed by signal 9), seconds, whether it was told to."""
-
-    status: int
-    seconds: float
-    stopped: bool
-
-
-def share_of_threads(jobs: int) -> dict[str, str]:
-    """Environment that gives each of several TensorFlow processes its share of the cores.
+def thread_limits(jobs: int) -> dict[str, str]:
+    """Environment variables that give each of several TensorFlow processes its share of the cores.
 
     Args:
-      jobs: processes at a time. One alone takes what it likes, and so does the user's own setting.
+      jobs: processes at a time. A single one is not limited, and the user's own setting wins.
     """
     if jobs == 1 or "TF_NUM_INTRAOP_THREADS" in os.environ:
         return {}
@@ -68,42 +79,39 @@ def share_of_threads(jobs: int) -> dict[str, str]:
 def run_all(
     queue: deque[Job],
     jobs: int,
-    done: Callable[[Job, End], None],
     *,
-    starts: Callable[[Job], None] = lambda job: None,
     environment: Mapping[str, str] | None = None,
-    inherited: Sequence[int] = (),
+    inherited_files: Sequence[int] = (),
     stop: Stop,
 ) -> None:
     """Runs the jobs of a queue in order, several at a time, until it is empty or ``stop`` is set.
 
     Args:
-      queue: emptied; ``done`` may put more into it.
+      queue: is emptied; the callbacks of its jobs may add more.
       jobs: processes at a time.
-      done: gets each job when it has ended.
-      starts: gets a job before its process is there.
-      environment: added to that of this process.
-      inherited: open files that the processes share, such as one that holds a lock.
-      stop: the first request is passed on as SIGTERM, the second one kills.
+      environment: variables added to those of this process.
+      inherited_files: descriptors of open files that the processes share, such as that of a lock.
+      stop: the first request is passed on as SIGTERM, the second one as SIGKILL.
     """
-    running: list[_Child] = []
+    running: list[_Process] = []
     try:
         while running or (queue and not stop.requests):
             while queue and len(running) < jobs and not stop.requests:
                 job = queue.popleft()
-                starts(job)
-                running.append(_Child(job, environment or {}, inherited))
-            for child in running:
-                child.stop(stop.requests)
-            time.sleep(_PAUSE)
-            for child in [child for child in running if child.ended()]:
-                running.remove(child)
-                done(child.job, End(child.status, child.seconds, bool(child.stopped)))
+                job.on_start()
+                _log.info("%s > %s", shlex.join(job.command), job.log)
+                running.append(_Process(job, environment or {}, inherited_files))
+            for process in running:
+                process.stop(stop.requests)
+            time.sleep(_POLL_SECONDS)
+            for process in [process for process in running if process.has_ended()]:
+                running.remove(process)
+                process.job.on_end(process.end())
     finally:
-        for child in running:  # only after an error of ours
-            child.stop(1)
-        for child in running:
-            child.wait()
+        for process in running:  # a callback has raised
+            process.stop(1)
+        for process in running:
+            process.wait()
 
 
 class Stop:
@@ -145,57 +153,55 @@ class Stop:
             signal.signal(number, handler)
 
 
-class _Child:
-    """A process and its log."""
+class _Process:
+    """The process of a job."""
 
-    def __init__(self, job: Job, environment: Mapping[str, str], inherited: Sequence[int]) -> None:
+    def __init__(
+        self, job: Job, environment: Mapping[str, str], inherited_files: Sequence[int]
+    ) -> None:
         self.job = job
-        self.stopped = 0
+        self._stop_requests = 0
         self._start = time.monotonic()
         with open(job.log, "a", encoding="utf-8") as log:
             log.write(f"$ {shlex.join(job.command)}\n")
             log.flush()
-            # A session of its own: Ctrl-C in a terminal reaches this process alone, which passes it
-            # on once.
+            # In its own session, so that Ctrl-C in a terminal reaches this process alone, which
+            # passes it on once.
             self._process = subprocess.Popen(
                 job.command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **environment},
-                pass_fds=inherited,
+                pass_fds=inherited_files,
                 start_new_session=True,
-                preexec_fn=_end_with(os.getpid()) if _LIBC else None,
+                preexec_fn=_stop_with_parent(os.getpid()) if _LIBC else None,
             )
 
-    @property
-    def status(self) -> int:
-        return self._process.returncode
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self._start
-
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self._process.poll() is not None
 
+    def end(self) -> JobEnd:
+        seconds = time.monotonic() - self._start
+        return JobEnd(self._process.returncode, seconds, bool(self._stop_requests))
+
     def stop(self, requests: int) -> None:
-        """Passes new requests to stop on."""
-        if requests > self.stopped:
+        """Passes on the requests to stop that are new."""
+        if requests > self._stop_requests:
             self._process.send_signal(signal.SIGTERM if requests == 1 else signal.SIGKILL)
-            self.stopped = requests
+            self._stop_requests = requests
 
     def wait(self) -> None:
         self._process.wait()
 
 
-def _end_with(parent: int) -> Callable[[], None]:
-    """What a new process does first: ask for SIGTERM when this one dies, by kill -9 too."""
+def _stop_with_parent(parent: int) -> Callable[[], None]:
+    """What a new process does first: ask for SIGTERM when this one dies, even by kill -9."""
 
-    def ask() -> None:
+    def request_signal() -> None:
         assert _LIBC is not None
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:  # it died before that
+        if os.getppid() != parent:  # the parent died before the call
             os._exit(1)
 
-    return ask
+    return request_signal

@@ -1,4 +1,4 @@
-"""What lies in the folders of a search over GLUE: JSON, logs, checkpoints, and what a kill left."""
+"""The files in the folders of a GLUE search: JSON, logs, checkpoints, leftovers of a kill."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from command_line import errors
 
 
 def read_json(path: str) -> dict[str, Any]:
-    """An object; empty where the file is missing.
+    """Reads a JSON object; empty if the file is missing.
 
     Raises:
       errors.UserError: the file is damaged.
@@ -29,26 +29,26 @@ def read_json(path: str) -> dict[str, Any]:
     return value
 
 
-def damaged(path: str, why: str) -> errors.UserError:
-    """The error about a file of a run that cannot be used, with the cure."""
+def damaged(path: str, reason: str) -> errors.UserError:
+    """The error about a file of a run that cannot be read, with the cure."""
     return errors.UserError(
-        f"{path}: damaged, {why}; delete {os.path.dirname(path)} to run it again"
+        f"{path}: damaged, {reason}; delete {os.path.dirname(path)} to run it again"
     )
 
 
 def last_log_line(log: str) -> str:
-    """What a process said last, without the time, or the name of the program before an error."""
+    """The last line in a log, without the time, or the program's name before an error."""
     with open(log, "rb") as file:
         file.seek(max(0, os.path.getsize(log) - 4096))
         lines = file.read().decode("utf-8", "replace").split("\n")
-    said = [line.strip() for line in lines if line.strip() and not line.startswith("$ ")]
-    if not said:
-        return "it said nothing"
-    return re.sub(r"^(?:\d\d:\d\d:\d\d |\w+\.py: error: )", "", said[-1])[:300]
+    messages = [line.strip() for line in lines if line.strip() and not line.startswith("$ ")]
+    if not messages:
+        return "no message in the log"
+    return re.sub(r"^(?:\d\d:\d\d:\d\d |\w+\.py: error: )", "", messages[-1])[:300]
 
 
 def steps_saved(directory: str) -> int | None:
-    """The step of the newest checkpoint that a directory lists; None where it lists none."""
+    """The step of the newest checkpoint in a directory; None if it has no list of checkpoints."""
     path = os.path.join(directory, "checkpoint")
     if not os.path.isfile(path):
         return None
@@ -58,9 +58,9 @@ def steps_saved(directory: str) -> int | None:
 
 
 def remove_checkpoints(directory: str) -> int:
-    """Deletes the checkpoints of a run, their list first; returns the bytes that got free."""
-    ours = re.compile(rf"model\.ckpt-\d+(?:{file_names.PART})(?:{file_names.TEMPORARY})?")
-    names = [name for name in os.listdir(directory) if ours.fullmatch(name)]
+    """Deletes the checkpoints of a run, their list first; returns the number of bytes freed."""
+    pattern = re.compile(rf"model\.ckpt-\d+(?:{file_names.PART})(?:{file_names.TEMPORARY})?")
+    names = [name for name in os.listdir(directory) if pattern.fullmatch(name)]
     freed = 0
     listing = [name for name in ("checkpoint",) if os.path.exists(os.path.join(directory, name))]
     for name in listing + names:
@@ -71,15 +71,15 @@ def remove_checkpoints(directory: str) -> int:
 
 
 def remove_results(directory: str, start: str) -> None:
-    """Deletes the results whose names begin so; what finds them anew is about to start."""
+    """Deletes the files whose names start with ``start``."""
     for name in os.listdir(directory):
         if name.startswith(start):
             os.remove(os.path.join(directory, name))
 
 
 def remove_leftovers(directory: str) -> None:
-    """Deletes the files that a killed process was about to write, if the directory is there."""
-    half = re.compile(rf".+{file_names.TEMPORARY}")
+    """Deletes the files that a killed process was still writing, if the directory exists."""
+    pattern = re.compile(rf".+{file_names.TEMPORARY}")
     for name in os.listdir(directory) if os.path.isdir(directory) else []:
-        if half.fullmatch(name):
+        if pattern.fullmatch(name):
             os.remove(os.path.join(directory, name))

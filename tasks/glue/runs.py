@@ -1,12 +1,12 @@
-"""The runs of a search over GLUE: which there are, and where each one is.
+"""The runs of a GLUE search, planned and existing, and their directories.
 
-All that a search knows stands in its directory, and nowhere else::
+A search keeps everything in its output directory::
 
-    <output_dir>/<task>/lr<rate>-seed<seed>/   run.json, eval_results.txt …  of run_classifier
-                                              log.txt, outcome.json          of run_glue
+    <output_dir>/<task>/lr<rate>-seed<seed>/   run.json, eval_results.txt …  by run_classifier
+                                              log.txt, outcome.json          by run_glue
     <output_dir>/<task>/test/                  the same for the predictions of the best run
 
-TensorFlow is not needed here.
+Needs no TensorFlow.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import dataclasses
 import math
 import os
 import re
+from collections.abc import Callable
 from typing import TypeVar
 
 from command_line import errors
@@ -29,13 +30,13 @@ OTHER_DEVS = {"mnli": ("mnli-mm",)}
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One fine-tuning.
+    """One fine-tuning run.
 
     Attributes:
-      task: of TASKS.
+      task: one of TASKS.
       rate: the learning rate.
-      seed: of weights, order and dropout.
-      directory: where it is.
+      seed: of the initial weights, the order of the examples and dropout.
+      directory: of its checkpoints and results.
     """
 
     task: str
@@ -45,30 +46,8 @@ class Run:
 
     @property
     def name(self) -> str:
-        """``lr=2e-5 seed=1``, for people."""
+        """``lr=2e-5 seed=1``, for messages."""
         return f"lr={rate_text(self.rate)} seed={self.seed}"
-
-    @property
-    def log(self) -> str:
-        return os.path.join(self.directory, "log.txt")
-
-
-@dataclasses.dataclass(frozen=True)
-class Prediction:
-    """What a run says of the test sets of its task.
-
-    Attributes:
-      run: the best of the task.
-      directory: where the predictions go; one for all runs of the task.
-    """
-
-    run: Run
-    directory: str
-    name = "predictions"
-
-    @property
-    def task(self) -> str:
-        return self.run.task
 
     @property
     def log(self) -> str:
@@ -82,13 +61,11 @@ def plan(glue_flags: glue_options.GlueOptions) -> list[Run]:
     """The runs that the flags ask for: task by task, and by rate and seed in the order given.
 
     Raises:
-      errors.FlagError: a task, rate or seed that is none, or that stands there twice.
+      errors.FlagError: a task, rate or seed is invalid or is listed twice.
     """
-    tasks = _unique("tasks", glue_flags.tasks, [_task(x) for x in _items("tasks", glue_flags)])
-    rates = [_rate(item) for item in _items("learning_rates", glue_flags)]
-    seeds = [_seed(item) for item in _items("seeds", glue_flags)]
-    rates = _unique("learning_rates", glue_flags.learning_rates, rates)
-    seeds = _unique("seeds", glue_flags.seeds, seeds)
+    tasks = _parse_list(glue_flags, "tasks", _parse_task)
+    rates = _parse_list(glue_flags, "learning_rates", _parse_rate)
+    seeds = _parse_list(glue_flags, "seeds", _parse_seed)
     return [
         _run(glue_flags.output_dir, task, rate, seed)
         for task in tasks
@@ -97,17 +74,17 @@ def plan(glue_flags: glue_options.GlueOptions) -> list[Run]:
     ]
 
 
-def found(output_dir: str, task: str) -> list[Run]:
-    """The runs of a task that a directory has: highest rate first, then by seed."""
+def existing(output_dir: str, task: str) -> list[Run]:
+    """The runs of a task that have a directory, in no particular order."""
     folder = os.path.join(output_dir, task)
     runs = []
     for name in os.listdir(folder) if os.path.isdir(folder) else []:
         match = re.fullmatch(r"lr([0-9.e-]+)-seed(\d+)", name)
         if match:
-            with contextlib.suppress(ValueError):  # a name that is not ours
+            with contextlib.suppress(ValueError):  # such as lr2e--seed1
                 run = _run(output_dir, task, float(match[1]), int(match[2]))
                 runs += [run] if os.path.basename(run.directory) == name else []
-    return sorted(runs, key=lambda run: (-run.rate, run.seed))
+    return runs
 
 
 def rate_text(rate: float) -> str:
@@ -120,51 +97,51 @@ def _run(output_dir: str, task: str, rate: float, seed: int) -> Run:
     return Run(task, rate, seed, os.path.join(output_dir, task, name))
 
 
-def _items(flag: str, glue_flags: glue_options.GlueOptions) -> list[str]:
+def _parse_list(
+    glue_flags: glue_options.GlueOptions, flag: str, parse: Callable[[str], _Item]
+) -> list[_Item]:
     text = getattr(glue_flags, flag)
-    items = [item.strip() for item in text.split(",")]
-    if not all(items):
-        raise errors.FlagError(f"--{flag}={text}: an item is empty; give them as a,b,c")
+    items: list[_Item] = []
+    for part in text.split(","):
+        if not part.strip():
+            raise errors.FlagError(f"--{flag}={text}: an item is empty; give them as a,b,c")
+        item = parse(part.strip())
+        if item in items:
+            name = rate_text(item) if isinstance(item, float) else item
+            raise errors.FlagError(f"--{flag}={text}: {name} is listed twice")
+        items.append(item)
     return items
 
 
-def _unique(flag: str, text: str, items: list[_Item]) -> list[_Item]:
-    for index, item in enumerate(items):
-        if item in items[:index]:
-            shown = rate_text(item) if isinstance(item, float) else item
-            raise errors.FlagError(f"--{flag}={text}: {shown} stands there twice")
-    return items
-
-
-def _task(name: str) -> str:
+def _parse_task(text: str) -> str:
     try:
-        found = glue_tasks.canonical_name(name)
+        name = glue_tasks.canonical_name(text)
     except errors.FlagError:
-        found = ""
-    if found in TASKS:
-        return found
-    if found in ("mnli-mm", "ax"):
-        raise errors.FlagError(f"--tasks: {name} has no training set of its own; mnli includes it")
-    near = "" if found else errors.suggest(name.lower(), list(TASKS))
+        name = ""
+    if name in TASKS:
+        return name
+    if name in ("mnli-mm", "ax"):
+        raise errors.FlagError(f"--tasks: {text} has no training set of its own; mnli includes it")
+    suggestion = "" if name else errors.suggest(text.lower(), list(TASKS))
     raise errors.FlagError(
-        f"--tasks: {name} is no task of GLUE{near}; expected some of {', '.join(TASKS)}"
+        f"--tasks: {text} is not a GLUE task{suggestion}; expected some of {', '.join(TASKS)}"
     )
 
 
-def _rate(item: str) -> float:
+def _parse_rate(text: str) -> float:
     try:
-        rate = float(item)
+        rate = float(text)
     except ValueError:
         rate = math.nan
-    # As --learning_rate takes it, and no slip of the pen.
-    if "_" in item or not 0 < rate <= 1:
+    # The range is that of --learning_rate. Python reads 1_0 as 10, which is more likely a typo.
+    if "_" in text or not 0 < rate <= 1:
         raise errors.FlagError(
-            f"--learning_rates: {item} is not a number above 0 and up to 1, such as 2e-5"
+            f"--learning_rates: {text} is not a number above 0 and up to 1, such as 2e-5"
         )
     return rate
 
 
-def _seed(item: str) -> int:
-    if not re.fullmatch(r"\d+", item, re.ASCII) or int(item) > 2**31 - 1:
-        raise errors.FlagError(f"--seeds: {item} is not a whole number from 0 to {2**31 - 1}")
-    return int(item)
+def _parse_seed(text: str) -> int:
+    if not re.fullmatch(r"\d+", text, re.ASCII) or int(text) > 2**31 - 1:
+        raise errors.FlagError(f"--seeds: {text} is not a whole number from 0 to {2**31 - 1}")
+    return int(text)

@@ -1,18 +1,27 @@
-"""The search over GLUE at work: what is still to do, and what follows when a part of it is done."""
+"""The jobs of a GLUE search: which are still to do, and what follows when one of them ends."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
-import shlex
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from command_line import errors
-from tasks.glue import commands, data_sets, jobs, run_folder, status, summary
+from tasks.glue import (
+    commands,
+    data_sets,
+    jobs,
+    predictions,
+    run_folder,
+    status,
+    summary,
+    summary_files,
+)
 from tasks.glue import options as glue_options
 from tasks.glue import runs as glue_runs
 from training import progress
@@ -21,262 +30,243 @@ _log = logging.getLogger(__name__)
 
 
 class Search:
-    """The work that is to be done, as jobs, and what follows when one is done.
+    """A search over GLUE: its queue of jobs and the table of its runs.
 
     Args:
       flags: of this command.
-      plan: the runs that they ask for.
-      sets: of the tasks in the plan.
-      groups: the flags that runs get.
-      stop: told to stop all when a run says that the flags are wrong.
+      plan: the runs that the flags ask for.
+      data: of each task in the plan.
+      run_groups: flag groups that the runs get.
+      stop: is requested when a run refuses the flags, since all runs have the same ones.
 
     Attributes:
-      queue: jobs that wait; ``about`` is the run, or the prediction.
-      output_dir: of the flags.
-      refusal: what a run has said about the flags; empty while all is well.
+      queue: jobs that have not started. A job that ends may add more.
+      refusal: why a run refused the flags; empty if none did.
+
+    Raises:
+      errors.UserError: a file of a run is damaged.
     """
 
     def __init__(
         self,
         flags: glue_options.GlueOptions,
         plan: Sequence[glue_runs.Run],
-        sets: Mapping[str, data_sets.Sets],
-        groups: Sequence[Any],
+        data: Mapping[str, data_sets.TaskData],
+        run_groups: Sequence[Any],
         stop: jobs.Stop,
     ) -> None:
         self.queue: deque[jobs.Job] = deque()
-        self.output_dir = flags.output_dir
         self.refusal = ""
-        self._data_dir = flags.data_dir
-        self._keep_all_runs = flags.keep_all_runs
+        self._flags = flags
         self._plan = plan
-        self._sets = dict(sets)
-        self._groups = groups
+        self._data = data
+        self._run_groups = run_groups
         self._stop = stop
-        self._open = {run: status.state(run).kind != status.FINISHED for run in plan}
-        self._failures: dict[str, list[str]] = {}  # reason -> who
-        self._known_shares = {task: found.shares for task, found in sets.items()}
+        self._table = status.RunTable(flags.output_dir, plan)
+        self._pending = {run for run in plan if self._table[run].status != status.FINISHED}
+        self._failures: dict[str, list[str]] = {}  # reason -> names of runs
+        self._label_shares = {task: found.label_shares for task, found in data.items()}
         self._start = time.monotonic()
-        self._worked = 0  # training rows of the runs that ended since the start
+        self._rows_done = 0  # training rows of the runs that have ended since the start
 
     def check_flags(self) -> None:
-        """Compares the flags with those that the runs in the directory were made with.
+        """Compares the flags with those of the runs that already exist.
 
         Raises:
-          errors.FlagError: they differ, and there is something to lose.
+          errors.FlagError: they differ, and the run has results or trained weights to lose.
         """
-        for task in self._sets:
-            for run in self._runs(task):
-                found = commands.difference(run.directory, self._training(run))
-                if not found:
+        for task in self._data:
+            for run, state in self._table.of_task(task).items():
+                difference = commands.difference(run.directory, self._training_flags(run))
+                if not difference:
                     continue
-                state = status.state(run)
-                if state.kind == status.FINISHED or run_folder.steps_saved(run.directory):
-                    raise errors.FlagError(found)
-                run_folder.remove_checkpoints(run.directory)  # of step 0: no work is in it
+                if state.status == status.FINISHED or run_folder.steps_saved(run.directory):
+                    raise errors.FlagError(difference)
+                run_folder.remove_checkpoints(run.directory)  # of step 0, so untrained
 
     def begin(self) -> None:
-        """Fills the queue with what is not done yet, and clears up after a killed command."""
-        runs = [run for task in glue_runs.TASKS for run in self._runs(task)]
-        tests = [self.test_directory(task) for task in glue_runs.TASKS]
-        for directory in (self.output_dir, *(run.directory for run in runs), *tests):
+        """Fills the queue with what is not done yet and cleans up after a killed command."""
+        directories = [self._flags.output_dir]
+        for task in glue_runs.TASKS:
+            directories += [run.directory for run in self._table.of_task(task)]
+            directories.append(self.prediction_directory(task))
+        for directory in directories:
             run_folder.remove_leftovers(directory)
-        still = [run for run in self._plan if self._open[run]]
-        _log.info(
-            "%d runs, %d of them finished before", len(self._plan), len(self._plan) - len(still)
-        )
-        for task in self._sets:
-            jobs = [self._job(run) for run in still if run.task == task]
-            self.queue.extend(jobs or self._decide(task))
+        finished = len(self._plan) - len(self._pending)
+        _log.info("%d runs, %d of them finished before", len(self._plan), finished)
+        for task in self._data:
+            pending = [run for run in self._plan if run.task == task and run in self._pending]
+            training = list(map(self._training_job, pending))
+            self.queue.extend(training or self._finish_task(task))
         self.write_summary()
 
-    def _job(self, run: glue_runs.Run) -> jobs.Job:
-        return jobs.Job([*commands.CLASSIFIER, *self._training(run)], run.log, run)
+    # ------------------------------------------------------------------ runs
 
-    def _training(self, run: glue_runs.Run) -> list[str]:
-        return commands.training_flags(run, self._sets[run.task].folder, self._groups)
+    def _training_flags(self, run: glue_runs.Run) -> list[str]:
+        return commands.training_flags(run, self._data[run.task].folder, self._run_groups)
 
-    def _runs(self, task: str) -> list[glue_runs.Run]:
-        """The planned runs of a task and those that the directory has."""
-        planned = [run for run in self._plan if run.task == task]
-        found = glue_runs.found(self.output_dir, task)
-        return sorted({*planned, *found}, key=lambda run: (-run.rate, run.seed))
-
-    # ------------------------------------------------------------------ while jobs run
-
-    def starts(self, job: jobs.Job) -> None:
-        """Prepares the directory of a job and shows its command line."""
-        about = job.about
-        os.makedirs(about.directory, exist_ok=True)
-        # Old results first: under the new note they would pass for those of this start.
-        if isinstance(about, glue_runs.Run):
-            run_folder.remove_results(about.directory, "eval_results")
-            status.note_start(about.directory)
-        else:
-            run_folder.remove_results(about.directory, "test_results")
-            status.note_start(
-                about.directory,
-                model=status.model(about.run),
-                tests=data_sets.digest(self._sets[about.task].tests),
-            )
-        _log.info("%s > %s", shlex.join(job.command), job.log)
-
-    def done(self, job: jobs.Job, end: jobs.End) -> None:
-        """Writes down how a job ended and says so; when a task's runs are over, decides it."""
-        about = job.about
-        is_run = isinstance(about, glue_runs.Run)
-        over = end.status == 0 and bool(
-            status.results(about) if is_run else self._has_predictions(about.task)
+    def _training_job(self, run: glue_runs.Run) -> jobs.Job:
+        return jobs.Job(
+            command=[*commands.CLASSIFIER, *self._training_flags(run)],
+            log=run.log,
+            on_start=functools.partial(self._table.start, run),
+            on_end=functools.partial(self._end_run, run),
         )
-        refused = end.status == errors.FlagError.exit_status
-        if end.stopped and not (over or refused):
-            status.note_end(about.directory, None, end.seconds)
+
+    def _end_run(self, run: glue_runs.Run, end: jobs.JobEnd) -> None:
+        state = self._table.end(run, end)
+        if state.status == status.UNFINISHED:  # it was stopped
             return
-        status.note_end(about.directory, end.status, end.seconds)
-        if refused:
-            self._refuse(about)
-        elif is_run:
-            self._open[about] = False
-            self._worked += self._sets[about.task].train_rows
-            self._tell(about, end)
-            if not any(self._open[run] for run in self._plan if run.task == about.task):
-                self.queue.extendleft(reversed(self._decide(about.task)))
+        if state.exit_status == errors.FlagError.exit_status:
+            self._refuse(run.log)
         else:
-            self._tell_predicted(about, end, over)
+            self._pending.discard(run)
+            self._rows_done += self._data[run.task].train_rows
+            self._log_run(run, state, end.seconds)
+            if not any(other.task == run.task for other in self._pending):
+                self.queue.extendleft(self._finish_task(run.task))
         self.write_summary()
 
-    def _refuse(self, about: glue_runs.Run | glue_runs.Prediction) -> None:
-        """Stops all: the flags are wrong, and the other runs have the same ones."""
-        self.refusal = f"{run_folder.last_log_line(about.log)} (see {about.log})"
-        if not self._stop.requests:
+    def _refuse(self, log: str) -> None:
+        """Stops all jobs, because one of them has refused flags that all of them have."""
+        self.refusal = f"{run_folder.last_log_line(log)} (see {log})"
+        if not self._stop.requests:  # a second request would kill the others
             self._stop.request()
 
-    def _failed(self, about: glue_runs.Run | glue_runs.Prediction, status: int) -> str:
-        """Keeps a failure for the report, and returns what there is to say now."""
-        how, said = summary.exit_text(status), run_folder.last_log_line(about.log)
-        reason = said if status > 0 else how
-        self._failures.setdefault(reason, []).append(f"{about.task} {about.name} ({about.log})")
-        return f"failed, {how}: {said} (see {about.log})"
+    def _log_run(self, run: glue_runs.Run, state: status.RunState, seconds: float) -> None:
+        level = logging.INFO
+        outcome = ", ".join(f"{name} = {value:.4g}" for name, value in state.results.items())
+        if state.status == status.FAILED:
+            level = logging.WARNING
+            outcome = self._note_failure(f"{run.task} {run.name}", run.log, state.exit_status)
+        elif summary.at_chance(run.task, state.results, self._label_shares_of(run.task)):
+            outcome += ", at chance"
+        done, duration = len(self._plan) - len(self._pending), progress.duration(seconds)
+        position = f"[{done}/{len(self._plan)}] {run.task} {run.name}"
+        _log.log(level, "%s: %s (%s)%s", position, outcome, duration, self._time_left())
 
-    def _tell(self, run: glue_runs.Run, end: jobs.End) -> None:
-        state = status.state(run)
-        if state.kind == status.FINISHED:
-            said = ", ".join(f"{name} = {value:.4g}" for name, value in state.results.items())
-            if summary.at_chance(run.task, state.results, self._shares(run.task)):
-                said += ", at chance"
-        else:
-            said = self._failed(run, state.status)
-        over = sum(not is_open for is_open in self._open.values())
-        taken = progress.duration(end.seconds)
-        _log.log(
-            logging.INFO if state.kind == status.FINISHED else logging.WARNING,
-            "[%d/%d] %s %s: %s (%s)%s",
-            *(over, len(self._plan), run.task, run.name, said, taken, self._time_left()),
-        )
+    def _note_failure(self, name: str, log: str, exit_status: int) -> str:
+        """Keeps a failure for ``report_failures`` and describes it."""
+        cause, message = summary_files.exit_text(exit_status), run_folder.last_log_line(log)
+        reason = message if exit_status > 0 else cause
+        self._failures.setdefault(reason, []).append(f"{name} ({log})")
+        return f"failed, {cause}: {message} (see {log})"
 
     def _time_left(self) -> str:
         """A forecast from the training rows that were worked through since the start."""
-        rows = sum(self._sets[run.task].train_rows for run in self._plan if self._open[run])
+        rows = sum(self._data[run.task].train_rows for run in self._pending)
         if not rows:
             return ""
-        seconds = (time.monotonic() - self._start) / self._worked * rows
+        seconds = (time.monotonic() - self._start) / self._rows_done * rows
         return f", about {progress.duration(seconds)} left"
 
-    def _tell_predicted(self, about: glue_runs.Prediction, end: jobs.End, over: bool) -> None:
-        if over:
-            _log.info("%s: predicted (%s)", about.task, progress.duration(end.seconds))
-        else:
-            _log.warning("%s: prediction %s", about.task, self._failed(about, end.status))
+    # ------------------------------------------------------------------ predictions
 
-    # ------------------------------------------------------------------ after a task's runs
+    def _finish_task(self, task: str) -> list[jobs.Job]:
+        """Picks the best run of a task, deletes the checkpoints of the others and makes it predict.
 
-    def _decide(self, task: str) -> list[jobs.Job]:
-        """Picks the best run, makes room, and returns the job that predicts, if there is one."""
-        best = self._summary(task).best
+        Returns:
+          The job that predicts; none if there is no need or no way to predict.
+        """
+        best = self._summarize(task).best
         if best is None:
             return []
         _log.info("%s: best is %s", task, best.run.name)
-        if not self._keep_all_runs:
-            self._make_room(task, best.run)
-        sets = self._sets[task]
-        if not sets.tests:
-            _log.info("%s: no test set in %s, so no predictions", task, sets.folder)
+        if not self._flags.keep_all_runs:
+            self._remove_other_checkpoints(best.run)
+        data = self._data[task]
+        if not data.tests:
+            _log.info("%s: no test set in %s, so no predictions", task, data.folder)
             return []
-        if self.is_predicted(task, sets.tests):
+        if self.is_predicted(task, data.tests):
             return []
-        about = glue_runs.Prediction(best.run, self.test_directory(task))
         if run_folder.steps_saved(best.run.directory) is None:
-            gone = "the checkpoint of the best run is gone"
-            reason = f"{gone}, delete {best.run.directory} to run it again"
-            self._failures.setdefault(reason, []).append(f"{task} {about.name}")
+            reason = "the checkpoint of the best run is gone"
+            reason += f", delete {best.run.directory} to run it again"
+            self._failures.setdefault(reason, []).append(f"{task} predictions")
             _log.warning("%s: %s", task, reason)
             return []
-        others = [name for name in sets.tests if name != task]
-        arguments = commands.prediction_flags(
-            best.run, about.directory, sets.folder, others, self._groups
-        )
-        return [jobs.Job([*commands.CLASSIFIER, *arguments], about.log, about)]
+        return [self._prediction_job(best.run)]
 
-    def _make_room(self, task: str, best: glue_runs.Run) -> None:
+    def _remove_other_checkpoints(self, best: glue_runs.Run) -> None:
         freed = 0
-        for run in self._runs(task):
-            if run != best and status.state(run).kind == status.FINISHED:
+        for run, state in self._table.of_task(best.task).items():
+            if run != best and state.status == status.FINISHED:
                 freed += run_folder.remove_checkpoints(run.directory)
         if freed:
-            _log.info("%s: deleted %.1f MB of checkpoints of its other runs", task, freed / 1e6)
+            megabytes = freed / 1e6
+            _log.info("%s: deleted %.1f MB of checkpoints of its other runs", best.task, megabytes)
 
-    def _has_predictions(self, task: str) -> bool:
-        return data_sets.are_predicted(task, self._sets[task].tests, self.test_directory(task))
+    def _prediction_job(self, run: glue_runs.Run) -> jobs.Job:
+        directory, data = self.prediction_directory(run.task), self._data[run.task]
+        flags = commands.prediction_flags(run, directory, data, self._run_groups)
+        return jobs.Job(
+            command=[*commands.CLASSIFIER, *flags],
+            log=os.path.join(directory, "log.txt"),
+            on_start=functools.partial(predictions.start, directory, run, data.tests),
+            on_end=functools.partial(self._end_prediction, run.task),
+        )
+
+    def _end_prediction(self, task: str, end: jobs.JobEnd) -> None:
+        directory = self.prediction_directory(task)
+        log = os.path.join(directory, "log.txt")
+        if end.exit_status == errors.FlagError.exit_status:
+            self._refuse(log)
+        elif end.exit_status == 0 and predictions.exist(directory, task, self._data[task].tests):
+            _log.info("%s: predicted (%s)", task, progress.duration(end.seconds))
+        elif not end.stopped:
+            failure = self._note_failure(f"{task} predictions", log, end.exit_status)
+            _log.warning("%s: prediction %s", task, failure)
+
+    def prediction_directory(self, task: str) -> str:
+        """Where the predictions of a task are."""
+        return os.path.join(self._flags.output_dir, task, "test")
 
     def is_predicted(self, task: str, tests: Mapping[str, str]) -> bool:
-        """Whether the best run of a task, as it is now, has predicted all of some test sets."""
-        directory = self.test_directory(task)
-        if not data_sets.are_predicted(task, tests, directory):
-            return False
-        best = self._summary(task).best
-        return best is not None and status.predicted_with(directory) == {
-            "model": status.model(best.run),
-            "tests": data_sets.digest(tests),
-        }
+        """Whether the best run of a task has predicted all of some test sets as they are now.
+
+        Args:
+          task: its name.
+          tests: test set -> its folder, as ``data_sets.test_folders`` returns them.
+        """
+        best = self._summarize(task).best
+        directory = self.prediction_directory(task)
+        return best is not None and predictions.are_current(directory, best.run, tests)
 
     # ------------------------------------------------------------------ summary
 
     def write_summary(self) -> str:
-        """Writes the summary of everything that the directory has; returns its text."""
-        found = [self._summary(name) for name in glue_runs.TASKS if self._runs(name)]
-        others = {task.name for task in found if task.results}
-        if others == set(glue_runs.TASKS) - {"wnli"}:  # the last one that the GLUE score needs
-            found = [task for task in found if task.name != "wnli"] + [self._summary("wnli")]
-        return summary.write(self.output_dir, found)
+        """Writes the summary of all runs, also those of earlier commands; returns its text."""
+        tasks = [self._summarize(name) for name in glue_runs.TASKS if self.has_runs(name)]
+        with_results = {task.name for task in tasks if task.results}
+        if with_results == set(glue_runs.TASKS) - {"wnli"}:  # the last one for the GLUE score
+            tasks = [task for task in tasks if task.name != "wnli"] + [self._summarize("wnli")]
+        return summary_files.write(self._flags.output_dir, tasks)
 
-    def _summary(self, task: str) -> summary.Task:
-        states = [(run, status.state(run)) for run in self._runs(task)]
-        return summary.task_of(task, states, self._shares(task))
+    def _summarize(self, task: str) -> summary.TaskSummary:
+        return summary.summarize(task, self._table.of_task(task), self._label_shares_of(task))
 
-    def _shares(self, task: str) -> Mapping[str, float]:
-        if task not in self._known_shares:  # runs of an earlier command, or wnli without a run
-            self._known_shares[task] = {}
-            with contextlib.suppress(errors.UserError):  # its data need not be there any more
-                self._known_shares[task] = data_sets.dev_shares(task, self._data_dir)
-        return self._known_shares[task]
-
-    def test_directory(self, task: str) -> str:
-        """Where the predictions of a task go."""
-        return os.path.join(self.output_dir, task, "test")
+    def _label_shares_of(self, task: str) -> Mapping[str, float]:
+        if task not in self._label_shares:  # it has runs of an earlier command, or is wnli
+            self._label_shares[task] = {}
+            with contextlib.suppress(errors.UserError):  # its data may have been deleted
+                shares = data_sets.dev_label_shares(task, self._flags.data_dir)
+                self._label_shares[task] = shares
+        return self._label_shares[task]
 
     def has_runs(self, task: str) -> bool:
-        """Whether a task is trained, by this command or an earlier one."""
-        return bool(self._runs(task))
+        """Whether a task has runs, of this command or of an earlier one."""
+        return bool(self._table.of_task(task))
 
     def report_failures(self) -> None:
-        """Raises where something failed, when all that can be done is done.
+        """Raises an error if something has failed; to be called when all jobs have ended.
 
         Raises:
-          errors.UserError: naming each reason and what failed for it.
+          errors.UserError: naming each reason, and the runs that failed for it.
         """
-        told = [f"{errors.some(names)}: {reason}" for reason, names in self._failures.items()]
-        if told:
+        failures = [f"{errors.some(names)}: {why}" for why, names in self._failures.items()]
+        if failures:
             raise errors.UserError(
-                f"failed: {'; '.join(told)}; the same command tries them again, from what their "
-                "folders have (delete a folder to begin anew)"
+                f"failed: {'; '.join(failures)}; the same command tries them again, from what "
+                "their folders have (delete a folder to begin anew)"
             )

@@ -1,4 +1,4 @@
-"""Predictions in the form that the GLUE server takes: one tab separated file a task, in one zip."""
+"""Predictions in the format of the GLUE server: a zip with one tab separated file per task."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from tasks.classifier import glue_tasks, metrics
 
 _log = logging.getLogger(__name__)
 
-# File in the zip -> its task, in the order in which the server lists them.
-FILES: dict[str, glue_tasks.TaskSpec] = {
+# File in the zip -> its task, in the order of the server.
+FILES: dict[str, task_examples.TaskSpec] = {
     glue_tasks.TASKS[name].submission: glue_tasks.TASKS[name]
     for name in (
         "cola", "sst-2", "mrpc", "sts-b", "mnli", "mnli-mm", "qnli", "qqp", "rte", "wnli", "ax",
     )
 }  # fmt: skip
 
-# What every row of WNLI gets where no model was trained: the class that is the majority of the test
-# set, which beats what models learn from its training set (65.1 against chance).
+# Every row of WNLI gets this label if no model was trained. It is the majority of the test set
+# (65.1 %), more than models reach that learn from the training set.
 WNLI_MAJORITY = "0"
 
 
 def predictions(labels: Sequence[str], outputs: np.ndarray, kind: str) -> list[str]:
-    """What a model's outputs say, as the server wants it.
+    """The decisions of a model, as the server expects them.
 
     Args:
       labels: in the order of the outputs; unused for regression.
@@ -38,27 +38,29 @@ def predictions(labels: Sequence[str], outputs: np.ndarray, kind: str) -> list[s
       kind: "classification" or "regression".
 
     Raises:
-      errors.UserError: an output is not a number, or there is not one column a label.
+      errors.UserError: an output is not a finite number, or the columns do not fit the labels.
     """
     outputs = np.asarray(outputs)
-    broken = ~np.isfinite(outputs.reshape(len(outputs), -1)).all(1)
-    if broken.any():
+    invalid = ~np.isfinite(outputs.reshape(len(outputs), -1)).all(1)
+    if invalid.any():
         raise errors.UserError(
-            f"prediction {int(np.argmax(broken))} of {len(outputs)} is not a finite number; "
+            f"prediction {int(np.argmax(invalid))} of {len(outputs)} is not a finite number; "
             "did the training diverge?"
         )
-    decided = metrics.decide(outputs, kind)
+    decisions = metrics.decide(outputs, kind)
     if kind == task_examples.REGRESSION:
-        return [f"{value:.3f}" for value in np.clip(decided, 0.0, 5.0)]
+        return [f"{value:.3f}" for value in np.clip(decisions, 0.0, 5.0)]
     if outputs.ndim != 2 or outputs.shape[1] != len(labels):
         raise errors.UserError(
             f"predictions of shape {list(outputs.shape)} do not fit {len(labels)} labels"
         )
-    return [labels[index] for index in decided]
+    return [labels[index] for index in decisions]
 
 
-def indices(spec: glue_tasks.TaskSpec, examples: Sequence[glue_tasks.InputExample]) -> list[str]:
-    """The index column: the id of a row where the test file has one that counts (QQP), else 0, 1, …
+def indices(
+    spec: task_examples.TaskSpec, examples: Sequence[task_examples.InputExample]
+) -> list[str]:
+    """The index column: for QQP the ids in the test file, else 0, 1, …
 
     Args:
       spec: the task.
@@ -70,37 +72,39 @@ def indices(spec: glue_tasks.TaskSpec, examples: Sequence[glue_tasks.InputExampl
 
 
 def table(index: Sequence[str], values: Sequence[str]) -> str:
-    """The text of a file: ``index<TAB>prediction`` and one row an example.
+    """The text of a file: the header ``index<TAB>prediction`` and one row per example.
 
     Args:
-      index: of ``indices``.
-      values: of ``predictions``; equally many.
+      index: from ``indices``.
+      values: from ``predictions``, of the same length.
     """
     rows = [f"{i}\t{value}\n" for i, value in zip(index, values, strict=True)]
     return "index\tprediction\n" + "".join(rows)
 
 
-def wnli_without_model(examples: Sequence[glue_tasks.InputExample]) -> str:
-    """The text of WNLI.tsv where no model was trained."""
-    return table(indices(glue_tasks.TASKS["wnli"], examples), [WNLI_MAJORITY] * len(examples))
+def wnli_without_model() -> str:
+    """The text of WNLI.tsv for the official test set, if no model was trained."""
+    count = glue_tasks.TASKS["wnli"].test_rows
+    return table([str(index) for index in range(count)], [WNLI_MAJORITY] * count)
 
 
 def write_zip(path: str, tables: Mapping[str, str]) -> None:
-    """Writes the submission, whole or not at all; equal tables give equal bytes.
+    """Writes the submission atomically; equal tables give equal bytes.
 
     Args:
-      path: the zip to write; what stands there is replaced.
-      tables: the names in FILES, all of them -> text of ``table``.
+      path: the zip to write or to replace.
+      tables: each name in FILES -> its text, from ``table``.
 
     Raises:
-      errors.UserError: files are missing or not of GLUE.
+      errors.UserError: a file is missing or unknown.
     """
     missing = [name for name in FILES if name not in tables]
     unknown = sorted(set(tables) - set(FILES))
     if missing or unknown:
-        found = f"missing are {', '.join(missing)}" if missing else ""
-        found += f"; not of GLUE: {', '.join(unknown)}" if unknown else ""
-        raise errors.UserError(f"{path}: a submission has exactly {len(FILES)} files; {found}")
+        raise errors.UserError(
+            f"{path}: a submission has exactly {len(FILES)} files; missing: "
+            f"{', '.join(missing) or 'none'}; unknown: {', '.join(unknown) or 'none'}"
+        )
     for name, spec in FILES.items():
         rows = tables[name].count("\n") - 1
         if rows != spec.test_rows:
@@ -110,10 +114,10 @@ def write_zip(path: str, tables: Mapping[str, str]) -> None:
                 rows,
                 spec.test_rows,
             )
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in FILES:
-            entry = zipfile.ZipInfo(name)  # of a fixed date
+            entry = zipfile.ZipInfo(name)  # without the current date
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, tables[name].encode(), zipfile.ZIP_DEFLATED)
-    atomic_files.write_bytes(path, packed.getvalue())
+    atomic_files.write_bytes(path, data.getvalue())

@@ -1,4 +1,4 @@
-"""Anyone's own tables: columns, headers, labels, and what is said when they do not fit."""
+"""Tables of the user: columns, headers, labels, and messages about those that do not fit."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ def test_columns_by_number(write):
     processor = _custom(train_file=path, text_a_column=1, label_column="0")
     assert _pairs(processor.get_train_examples("")) == [("first", None, "1"), ("second", None, "0")]
     with_header = _custom(
-        train_file=path, text_a_column="1", label_column="0", has_header="true", labels=["0", "1"]
+        train_file=path, text_a_column="1", label_column="0", has_header=True, labels=["0", "1"]
     )
     assert _pairs(with_header.get_train_examples("")) == [("second", None, "0")]
 
 
-def test_a_first_line_that_may_be_the_other_thing_is_pointed_at(write, caplog):
+def test_a_first_line_that_may_be_misread_is_reported(write, caplog):
     data = "1\tfirst\n0\tsecond\n"
     processor = _custom(
-        train_file=write("a.tsv", data), text_a_column=1, label_column=0, has_header="true",
+        train_file=write("a.tsv", data), text_a_column=1, label_column=0, has_header=True,
         labels=["0", "1"],
     )  # fmt: skip
     processor.get_train_examples("")
@@ -71,35 +71,35 @@ def test_a_first_line_that_may_be_the_other_thing_is_pointed_at(write, caplog):
         _custom(**by_number, labels=["0", "1"]).get_train_examples("")
 
 
-HEADER_LEARNED = "stands in line 1 only; if that is a header, give --has_header=true"
+HEADER_LEARNED = "is in line 1 only; if that is a header, give --has_header=true"
 
 
 @pytest.mark.parametrize(
-    "labels, is_told",
+    "labels, has_warning",
     [
         ("label a b a b", True),
         ("label" + " a b" * 8, True),
         ("label" + " a b" * 20 + " c", True),  # another rare one, but in many rows
         ("a b a b", False),
         ("a b", False),
-        ("a b c b", False),  # c is there once, too
-        ("a b b", True),  # may well be right; it is but a warning
+        ("a b c b", False),  # c occurs once, too
+        ("a b b", True),  # may be a label; it is only a warning
     ],
 )
-def test_a_header_that_is_learned_as_a_label_is_pointed_at(write, caplog, labels, is_told):
+def test_a_header_that_is_read_as_a_label_is_a_warning(write, caplog, labels, has_warning):
     labels = labels.split()
     table = "".join(f"text\t{label} \n" for label in labels)
     path, other = write("a.tsv", table), write("b.tsv", table)
     by_number = {"text_a_column": 0, "label_column": 1}
     assert _custom(train_file=path, **by_number).get_labels() == sorted(set(labels))
-    assert (f"label '{labels[0]}' {HEADER_LEARNED}" in caplog.text) == is_told
+    assert (f"label '{labels[0]}' {HEADER_LEARNED}" in caplog.text) == has_warning
     caplog.clear()
     _custom(train_file=f"{path},{other}", **by_number).get_labels()
     assert (f"label 'label' {HEADER_LEARNED}" in caplog.text) == (labels[0] == "label")
     caplog.clear()
     rows = [json.dumps({"text": "x", "label": label}) for label in labels]
     _custom(train_file=write("a.jsonl", "\n".join(rows))).get_labels()
-    assert "line 1 only" not in caplog.text  # it has none
+    assert "line 1 only" not in caplog.text  # JSON lines have no header
 
 
 def test_test_files_need_no_labels(write):
@@ -172,7 +172,7 @@ def test_regression(write):
     path = write("a.jsonl", '{"text": "a", "label": 3.8}\n{"text": "b", "label": "-1"}\n')
     processor = _custom(train_file=path, regression=True)
     assert [example.label for example in processor.get_train_examples("")] == ["3.8", "-1"]
-    assert processor.get_labels() == [] and processor.kind == glue_tasks.REGRESSION
+    assert processor.get_labels() == [] and processor.kind == examples.REGRESSION
     assert examples.metrics_of(processor) == ("pearson", "spearman")
     path = write("b.jsonl", '{"text": "a", "label": NaN}\n')
     with pytest.raises(errors.UserError, match=r"b\.jsonl:1: label 'NaN' is not a finite number"):
@@ -206,10 +206,10 @@ def test_multi_label(write):
 @pytest.mark.parametrize(
     "cell, message",
     [
-        ('["b", null]', "the list of labels has 'null', which is no label"),
-        ('["b", ["c"]]', "the list of labels has '\\[\"c\"\\]', which is no label"),
-        ('["b", {}]', "the list of labels has '{}', which is no label"),
-        ('["b", " "]', "the list of labels has an empty one"),
+        ('["b", null]', "the list of labels has 'null', which is not a label"),
+        ('["b", ["c"]]', "the list of labels has '\\[\"c\"\\]', which is not a label"),
+        ('["b", {}]', "the list of labels has '{}', which is not a label"),
+        ('["b", " "]', "the list of labels has an empty label"),
         ("['b', 'c']", r"\"\['b', 'c'\]\" is not a JSON list of labels"),
     ],
 )
@@ -271,13 +271,12 @@ def test_counts_are_logged(write, caplog):
         ({"label_column": ""}, "--label_column is missing"),
         ({"regression": True, "multi_label": True}, "exclude each other"),
         ({"regression": True, "labels": ["a", "b"]}, "--labels does not fit --regression"),
-        ({"labels": ["a", "b", "a"]}, "--labels: a is there twice"),
+        ({"labels": ["a", "b", "a"]}, "--labels: a is listed twice"),
         ({"labels": ["a", ""]}, "--labels: a label is empty"),
         ({"labels": ["a"]}, "expected two or more labels"),
         ({"labels": ["a", "b\nc"]}, "--labels: 'b.nc' has a line break"),
-        ({"has_header": "maybe"}, "--has_header=maybe: expected auto, true or false"),
-        ({"has_header": "false"}, "=false contradicts --text_a_column=text, which is the name"),
-        ({"has_header": "false", "text_a_column": 0}, "contradicts --label_column=label, which"),
+        ({"has_header": False}, "=false contradicts --text_a_column=text, which is the name"),
+        ({"has_header": False, "text_a_column": 0}, "contradicts --label_column=label, which"),
     ],
 )
 def test_flags_that_do_not_fit(write, options, message):

@@ -10,6 +10,7 @@ import pytest
 
 from command_line import errors
 from tasks.classifier import data as classifier_data
+from tasks.classifier import examples as task_examples
 from tasks.classifier import glue_tasks
 from tasks.classifier import options as classifier_options
 from training import label_files
@@ -174,14 +175,14 @@ def test_the_language_of_xnli_is_that_of_the_other_task(tmp_path):
     assert [example.text_a for example in data.examples["eval_results-xnli"]] == ["ja"]
 
 
-class _Own(glue_tasks.DataProcessor):
+class _Own(task_examples.DataProcessor):
     labels: object = ("a", "b")
 
     def get_labels(self):
         return self.labels
 
     def get_dev_examples(self, data_dir):
-        return [glue_tasks.InputExample(str(i), "x", None, x) for i, x in enumerate(self.labels)]
+        return [task_examples.InputExample(str(i), "x", None, x) for i, x in enumerate(self.labels)]
 
 
 @pytest.fixture
@@ -218,7 +219,7 @@ def own(tmp_path, monkeypatch):
         ({"labels": ["a", "b\ud83d"]}, r"gives 'b\\ud83d', which has half of a surrogate pair"),
     ],
 )
-def test_a_processor_that_says_what_cannot_be(own, attributes, message):
+def test_a_processor_with_invalid_attributes(own, attributes, message):
     with pytest.raises(errors.UserError, match=f"^--task_name=own: _Mine.*{message}") as found:
         own(**attributes)
     assert "\n" not in str(found.value)
@@ -230,7 +231,7 @@ def test_a_processor_that_says_what_cannot_be(own, attributes, message):
         (None, "the examples for eval_results are None; expected a list of InputExample"),
         (["x"], "'x' is among the examples for eval_results; expected InputExample"),
         (
-            [glue_tasks.PaddingInputExample()],
+            [task_examples.PaddingInputExample()],
             "PaddingInputExample object at .* expected InputExample",
         ),
     ],

@@ -1,7 +1,8 @@
-"""Features against the original's, the rule of truncation step by step, and labels."""
+"""Features against those of the original release, truncation token by token, and labels."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 
@@ -10,6 +11,7 @@ import pytest
 
 import tokenization
 from command_line import errors
+from tasks.classifier import examples as task_examples
 from tasks.classifier import features as classifier_features
 from tasks.classifier import glue_tasks
 
@@ -46,10 +48,10 @@ def test_features_are_those_of_the_original(shared, name):
     np.testing.assert_array_equal(mask, golden["input_mask"])
     np.testing.assert_array_equal(features.label_ids, golden["label_ids"])
     assert features.input_ids.values.dtype == features.segment_ids.values.dtype == np.int32
-    for index, example in enumerate(examples[:50]):
-        one = classifier_features.convert_single_example(
-            index, example, expected["labels"], length, tokenizer
-        )
+    padded = classifier_features.convert_examples_to_features(
+        examples[:50], expected["labels"], length, tokenizer
+    )
+    for index, one in enumerate(padded):
         assert one.input_ids == golden["input_ids"][index].tolist()
         assert one.input_mask == golden["input_mask"][index].tolist()
         assert one.segment_ids == golden["segment_ids"][index].tolist()
@@ -75,14 +77,22 @@ def test_truncation_equals_dropping_tokens_one_by_one():
                 assert classifier_features.cut(length_a, length_b, size) == expected
 
 
+def test_truncation_of_a_pair_in_place():
+    for length_a, length_b, room in itertools.product(range(7), range(7), range(14)):
+        a, b = list("abcdefg"[:length_a]), list("hijklmn"[:length_b])
+        classifier_features._truncate_seq_pair(a, b, room)
+        kept_a, kept_b = _cut_token_by_token(length_a, length_b, room)
+        assert (a, b) == (list("abcdefg"[:kept_a]), list("hijklmn"[:kept_b]))
+
+
 def test_rows_of_every_shape(tokenizer):
     examples = [
-        glue_tasks.InputExample("0", "a b c", None, "y"),
-        glue_tasks.InputExample("1", "", None, "x"),
-        glue_tasks.InputExample("2", "a", "b c", "x"),
-        glue_tasks.InputExample("3", "", "b", "x"),
-        glue_tasks.InputExample("4", "a", "\u200b", "x"),  # a second text of which no token is left
-        glue_tasks.InputExample("5", "a b c d e", "f g h", "y"),
+        task_examples.InputExample("0", "a b c", None, "y"),
+        task_examples.InputExample("1", "", None, "x"),
+        task_examples.InputExample("2", "a", "b c", "x"),
+        task_examples.InputExample("3", "", "b", "x"),
+        task_examples.InputExample("4", "a", "\u200b", "x"),  # the second text has no tokens
+        task_examples.InputExample("5", "a b c d e", "f g h", "y"),
     ]
     features = classifier_features.encode(examples, ["x", "y"], 8, tokenizer)
     cls, sep, a = 2, 3, 5
@@ -109,16 +119,20 @@ def test_no_examples(tokenizer):
 
 def test_labels_of_regression_and_multi_label(tokenizer):
     numbers = [
-        glue_tasks.InputExample(str(i), "a", None, v) for i, v in enumerate(["3.8", 0, "-1e1"])
+        task_examples.InputExample(str(i), "a", None, v) for i, v in enumerate(["3.8", 0, "-1e1"])
     ]
-    found = classifier_features.encode(numbers, [], 8, tokenizer, glue_tasks.REGRESSION).label_ids
+    found = classifier_features.encode(
+        numbers, [], 8, tokenizer, task_examples.REGRESSION
+    ).label_ids
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, np.float32([3.8, 0, -10]))
     sets = [
-        glue_tasks.InputExample(str(i), "a", None, v)
+        task_examples.InputExample(str(i), "a", None, v)
         for i, v in enumerate([["z", "x"], [], ("x",)])
     ]
-    found = classifier_features.encode(sets, ["x", "y", "z"], 8, tokenizer, glue_tasks.MULTI_LABEL)
+    found = classifier_features.encode(
+        sets, ["x", "y", "z"], 8, tokenizer, task_examples.MULTI_LABEL
+    )
     assert found.label_ids.dtype == np.float32
     assert found.label_ids.tolist() == [[1, 0, 1], [0, 0, 0], [1, 0, 0]]
 
@@ -129,51 +143,56 @@ def test_labels_of_regression_and_multi_label(tokenizer):
 )
 def test_labels_may_be_numbers(tokenizer, labels, given):
     examples = [
-        glue_tasks.InputExample("0", "a", None, given),
-        glue_tasks.InputExample("1", "a", None, 0),
+        task_examples.InputExample("0", "a", None, given),
+        task_examples.InputExample("1", "a", None, 0),
     ]
     assert classifier_features.encode(examples, labels, 8, tokenizer).label_ids.tolist() == [2, 0]
     one = classifier_features.convert_single_example(0, examples[0], labels, 8, tokenizer)
     assert one.label_id == 2
-    sets = [glue_tasks.InputExample("0", "a", None, [given, 0])]
-    found = classifier_features.encode(sets, labels, 8, tokenizer, glue_tasks.MULTI_LABEL).label_ids
+    sets = [task_examples.InputExample("0", "a", None, [given, 0])]
+    found = classifier_features.encode(
+        sets, labels, 8, tokenizer, task_examples.MULTI_LABEL
+    ).label_ids
     assert found.tolist() == [[1, 0, 1]]
 
 
-def test_prediction_looks_at_no_label(tokenizer):
+def test_prediction_ignores_labels(tokenizer):
     examples = [
-        glue_tasks.InputExample("test-0", "a", None, "0")
-    ]  # a dummy, as many processors give
+        task_examples.InputExample("test-0", "a", None, "0")
+    ]  # a placeholder, as many processors set
     with pytest.raises(errors.UserError, match="test-0: label '0' is not one of 'cat', 'dog'"):
         classifier_features.encode(examples, ["cat", "dog"], 8, tokenizer)
     features = classifier_features.encode(examples, ["cat", "dog"], 8, tokenizer, labelled=False)
     assert features.label_ids.tolist() == [0] and features.label_ids.dtype == np.int32
-    for kind, zeros in ((glue_tasks.REGRESSION, [0.0]), (glue_tasks.MULTI_LABEL, [[0.0, 0.0]])):
+    for kind, zeros in (
+        (task_examples.REGRESSION, [0.0]),
+        (task_examples.MULTI_LABEL, [[0.0, 0.0]]),
+    ):
         features = classifier_features.encode(
             examples, ["cat", "dog"], 8, tokenizer, kind, labelled=False
         )
         assert features.label_ids.tolist() == zeros and features.label_ids.dtype == np.float32
     one = classifier_features.convert_single_example(
-        0, glue_tasks.InputExample("test-0", "a"), ["cat", "dog"], 8, tokenizer
+        0, task_examples.InputExample("test-0", "a"), ["cat", "dog"], 8, tokenizer
     )
     assert one.label_id == 0
 
 
 def test_mistakes_name_the_example(tokenizer):
-    def encode(example, kind=glue_tasks.CLASSIFICATION, length=8):
+    def encode(example, kind=task_examples.CLASSIFICATION, length=8):
         return classifier_features.encode([example], ["x"], length, tokenizer, kind)
 
     with pytest.raises(errors.UserError, match="dev-3: expected text, found None"):
-        encode(glue_tasks.InputExample("dev-3", None, None, "x"))
+        encode(task_examples.InputExample("dev-3", None, None, "x"))
     with pytest.raises(errors.UserError, match="dev-3: label 'many' is not a finite number"):
-        encode(glue_tasks.InputExample("dev-3", "a", None, "many"), glue_tasks.REGRESSION)
+        encode(task_examples.InputExample("dev-3", "a", None, "many"), task_examples.REGRESSION)
     with pytest.raises(errors.FlagError, match="--max_seq_length=2: expected at least 3"):
-        encode(glue_tasks.InputExample("dev-3", "a", None, "x"), length=2)
+        encode(task_examples.InputExample("dev-3", "a", None, "x"), length=2)
 
 
 def test_what_is_logged(tokenizer, caplog):
     caplog.set_level(logging.INFO)
-    examples = [glue_tasks.InputExample(f"train-{i}", "a b c d", None, "y") for i in range(7)]
+    examples = [task_examples.InputExample(f"train-{i}", "a b c d", None, "y") for i in range(7)]
     classifier_features.encode(examples, ["x", "y"], 5, tokenizer)
     lines = [record.getMessage() for record in caplog.records]
     assert [line for line in lines if line.startswith("guid")] == [
@@ -192,15 +211,15 @@ def test_what_is_logged(tokenizer, caplog):
 
 def test_padding_example(tokenizer):
     found = classifier_features.convert_single_example(
-        0, glue_tasks.PaddingInputExample(), ["x"], 4, tokenizer
+        0, task_examples.PaddingInputExample(), ["x"], 4, tokenizer
     )
     zeros = [0, 0, 0, 0]
-    assert found == glue_tasks.InputFeatures(zeros, zeros, zeros, 0, False)
+    assert found == task_examples.InputFeatures(zeros, zeros, zeros, 0, False)
 
 
-def test_what_encode_would_refuse_is_found_without_encoding():
+def test_check_finds_what_encode_would_refuse():
     def make(text_a="a", text_b=None, label="x"):
-        return glue_tasks.InputExample("dev-7", text_a, text_b, label)
+        return task_examples.InputExample("dev-7", text_a, text_b, label)
 
     classifier_features.check([make(), make(b"a", "b")], ["x"])
     classifier_features.check([make(label="y"), make(label=None)], ["x"], labelled=False)

@@ -1,4 +1,4 @@
-"""The table of tasks against real files, and the names under which tasks are found."""
+"""The table of tasks against real files, and the spellings of task names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from command_line import errors
 from tasks.classifier import examples, glue_tasks
 
-# Rows of the official sets, where the data here are complete; else of the part that is here.
+# Rows of the official sets; of qqp, qnli and mnli the shared data have only a part.
 COUNTS = {
     "cola": (8551, 1043, 1063),
     "sst-2": (67349, 872, 1821),
@@ -26,7 +26,7 @@ COUNTS = {
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_real_files_are_read_whole_and_without_warnings(shared, name, caplog):
+def test_real_files_are_read_completely_and_without_warnings(shared, name, caplog):
     processor = glue_tasks.create_processor(name)
     folder = str(shared / "data/glue" / glue_tasks.TASKS[name].directory)
     labels = set()
@@ -40,7 +40,7 @@ def test_real_files_are_read_whole_and_without_warnings(shared, name, caplog):
         assert all((example.text_b is not None) == is_pair for example in found)
         assert all((example.label is None) == (part == "test") for example in found)
         labels |= {example.label for example in found if part != "test"}
-    if processor.kind == glue_tasks.CLASSIFICATION and name != "ax":
+    if processor.kind == examples.CLASSIFICATION and name != "ax":
         assert labels == set(processor.get_labels())
     assert not caplog.records
 
@@ -55,21 +55,21 @@ def test_rows_picked_by_eye(shared):
         read = getattr(glue_tasks.create_processor(task), f"get_{part}_examples")
         return read(str(shared / "data/glue" / folder))[0]
 
-    assert first("cola", "train", "CoLA") == glue_tasks.InputExample(
+    assert first("cola", "train", "CoLA") == examples.InputExample(
         "train-0",
         "Our friends won't buy this analysis, let alone the next one we propose.",
         None,
         "1",
     )
     assert first("sst-2", "test", "SST-2").text_a == "uneasy mishmash of styles and genres ."
-    assert first("sts-b", "dev", "STS-B") == glue_tasks.InputExample(
+    assert first("sts-b", "dev", "STS-B") == examples.InputExample(
         "dev-1",
         "A man with a hard hat is dancing.",
         "A man wearing a hard hat is dancing.",
         "5.000",
     )
     # Quotes are data, and the id of a row is its name.
-    assert first("qqp", "dev", "QQP") == glue_tasks.InputExample(
+    assert first("qqp", "dev", "QQP") == examples.InputExample(
         "dev-7999",
         "What do Quora Top Writers actually think of other users?",
         '"What is the difference between Quora ""Top Writers"" and Quora ""Power Users""?"',
@@ -131,7 +131,7 @@ def test_xnli_contradictory(tmp_path):
     found = glue_tasks.create_processor("xnli", xnli_language="fr").get_train_examples(
         str(tmp_path)
     )
-    assert found == [glue_tasks.InputExample("train-1", "a", "b", "contradiction")]
+    assert found == [examples.InputExample("train-1", "a", "b", "contradiction")]
 
 
 @pytest.mark.parametrize(
@@ -194,6 +194,25 @@ def test_other_spellings(given, name):
     assert glue_tasks.create_processor(given).spec is glue_tasks.TASKS[name]
 
 
+@pytest.mark.parametrize(
+    "name, task, folder, count",
+    [
+        ("MrpcProcessor", "mrpc", "glue/MRPC", 408),
+        ("ColaProcessor", "cola", "glue/CoLA", 1043),
+        ("MnliProcessor", "mnli", "glue/tiny_mnli", 2),
+        ("XnliProcessor", "xnli", "xnli", 2490),
+    ],
+)
+def test_processors_of_the_original_release(shared, name, task, folder, count):
+    processor = getattr(glue_tasks, name)()
+    found = processor.get_dev_examples(str(shared / "data" / folder))
+    assert len(found) == count
+    assert found == glue_tasks.create_processor(task).get_dev_examples(
+        str(shared / "data" / folder)
+    )
+    assert processor.get_labels() == list(glue_tasks.TASKS[task].labels)
+
+
 def test_unknown_task():
     with pytest.raises(errors.FlagError) as found:
         glue_tasks.create_processor("mnlii")
@@ -202,28 +221,27 @@ def test_unknown_task():
     assert "custom" in message and "wnli" in message
 
 
-class _PetProcessor(glue_tasks.DataProcessor):
+class _PetProcessor(examples.DataProcessor):
     def get_train_examples(self, data_dir):
         rows = self._read_tsv(f"{data_dir}/pets.tsv")
         return [
-            glue_tasks.InputExample(f"train-{i}", row[0], None, row[1])
-            for i, row in enumerate(rows)
+            examples.InputExample(f"train-{i}", row[0], None, row[1]) for i, row in enumerate(rows)
         ]
 
     def get_labels(self):
         return ["cat", "dog"]
 
 
-def test_a_processor_of_ones_own(tmp_path, monkeypatch):
+def test_a_processor_of_the_user(tmp_path, monkeypatch):
     monkeypatch.setitem(glue_tasks.PROCESSORS, "My_Pets", _PetProcessor)
     (tmp_path / "pets.tsv").write_text('\ufeff"meow\tcat\nwoof\tdog\n')
     processor = glue_tasks.create_processor("my_pets")
     found = processor.get_train_examples(str(tmp_path))
     assert found == [
-        glue_tasks.InputExample("train-0", '"meow', None, "cat"),
-        glue_tasks.InputExample("train-1", "woof", None, "dog"),
+        examples.InputExample("train-0", '"meow', None, "cat"),
+        examples.InputExample("train-1", "woof", None, "dog"),
     ]
-    assert processor.kind == glue_tasks.CLASSIFICATION
+    assert processor.kind == examples.CLASSIFICATION
     assert examples.metrics_of(processor) == ("accuracy", "f1", "matthews")
     with pytest.raises(errors.UserError, match=r"_PetProcessor has no get_test_examples\(\)"):
         processor.get_test_examples(str(tmp_path))
@@ -237,10 +255,13 @@ def test_a_processor_may_replace_a_task(monkeypatch):
     assert glue_tasks.create_processor("MRPC").get_labels() == ["cat", "dog"]
 
 
-@pytest.mark.parametrize("flag", [{"train_file": "x.tsv"}, {"text_a_column": 0}, {"labels": ["a"]}])
+@pytest.mark.parametrize(
+    "flag",
+    [{"train_file": "x.tsv"}, {"text_a_column": 0}, {"labels": ["a"]}, {"has_header": False}],
+)
 def test_flags_of_custom_do_not_fit_other_tasks(flag):
     with pytest.raises(errors.FlagError, match=f"--{next(iter(flag))} belongs to .*=custom, not"):
-        glue_tasks.create_processor("mrpc", **{"train_file": "", "has_header": "auto", **flag})
+        glue_tasks.create_processor("mrpc", **{"train_file": "", "has_header": None, **flag})
 
 
 def test_missing_files_and_sets(tmp_path):

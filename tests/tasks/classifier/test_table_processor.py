@@ -1,4 +1,4 @@
-"""What is said of rows, labels and headers that do not fit their task."""
+"""Rows, labels and headers that do not fit their task."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_row_with_too_few_columns_stops(read, part):
         read("mrpc", part, MRPC, "1\t1\t2\ta\tb", "1\t1\t2\ta")
 
 
-def test_a_comma_file_is_found_out_at_its_header(read):
+def test_a_comma_separated_file_is_recognized_by_its_header(read):
     with pytest.raises(errors.UserError, match=r"train\.tsv:1: 1 column found, 5 needed.*tab sep"):
         read("mrpc", "train", MRPC.replace("\t", ","), "1,1,2,a,b", skip_bad_rows=True)
 
@@ -64,7 +64,7 @@ def test_broken_rows_of_qqp_training_data_are_left_out(read, caplog):
         read("qqp", "test", "id\tquestion1\tquestion2", "7\ta\tb", "8\tbroken", "in\tthe middle")
 
 
-def test_a_row_with_an_extra_tab_is_pointed_at(read, caplog):
+def test_a_row_with_an_extra_tab_is_a_warning(read, caplog):
     extra = "1\t1\t2\trome\tis\told city"
     found = read("mrpc", "train", MRPC, "1\t1\t2\ta\tb", *[extra] * 5)
     assert len(found) == 6
@@ -121,7 +121,7 @@ def test_labels_of_a_test_set_may_be_of_any_kind(tmp_path):
 
 
 @pytest.mark.parametrize("score", ["nan", "inf", "", "A plane is taking off.", "3,8", "1_0"])
-def test_a_score_that_is_no_number(read, score):
+def test_a_score_that_is_not_a_number(read, score):
     header = (
         "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore"
     )
@@ -143,7 +143,7 @@ def test_a_score_that_is_no_number(read, score):
         ("sts-b", "\t".join("abcdefghi") + "\tscore", "0\t" * 9 + "many", "'score'"),
     ],
 )
-def test_a_wrong_label_is_told_with_its_column(read, task, header, row, column):
+def test_a_wrong_label_is_reported_with_its_column(read, task, header, row, column):
     with pytest.raises(errors.UserError, match=rf"train\.tsv:2: label .* \(column {column}\);"):
         read(task, "train", header, row)
 
@@ -162,12 +162,12 @@ def test_bytes_that_are_not_utf8(tmp_path):
         glue_tasks.create_processor("cola").get_train_examples(str(tmp_path))
 
 
-def test_packed_files_are_found(tmp_path):
+def test_compressed_files_are_found(tmp_path):
     (tmp_path / "dev.tsv.gz").write_bytes(gzip.compress(b"x\t1\t\ta\n"))
     assert len(glue_tasks.create_processor("cola").get_dev_examples(str(tmp_path))) == 1
 
 
-def test_a_file_of_a_header_alone(read):
+def test_a_file_with_only_a_header(read):
     with pytest.raises(errors.UserError, match=r"dev\.tsv has no rows for the dev set"):
         read("mrpc", "dev", MRPC)
 

@@ -1,4 +1,4 @@
-"""Reading tables: what a row is, and what is said of one that cannot be read."""
+"""Reading tables: rows, and errors about rows that cannot be read."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_one_byte_order_mark_is_dropped(tmp_path):
         assert len(_rows(_write(tmp_path, name, text))) == 1
 
 
-def test_blank_lines_at_the_end_are_no_rows_unless_a_row_is_one_cell(tmp_path):
+def test_blank_lines_at_the_end_are_not_rows_unless_a_row_is_one_cell(tmp_path):
     assert _rows(_write(tmp_path, "a.tsv", "a\tb\n\nc\td\n\n\n")) == [
         (1, ["a", "b"]),
         (2, [""]),
@@ -83,12 +83,12 @@ def test_a_cell_may_be_of_any_length(tmp_path):
     plain, quoted = "bad " * limit, "bad, " * limit
     path = _write(tmp_path, "a.csv", f'{plain},1\n"{quoted}",2\n')
     assert _rows(path) == [(1, [plain, "1"]), (2, [quoted, "2"])]
-    next(iter(tables.Table(path, header=False)))  # and left there
+    next(iter(tables.Table(path, header=False)))  # stopping early restores the limit too
     assert csv.field_size_limit() == limit
 
 
-def test_a_cell_beyond_all_bounds_is_not_called_a_quote(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "_LONGEST_CELL", 5)
+def test_a_cell_that_is_too_long_is_reported(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "_MAX_CELL_LENGTH", 5)
     path = _write(tmp_path, "a.csv", "short,1\nlonger,2\n")
     with pytest.raises(errors.UserError, match=r"a\.csv:2: a cell has more than 5 characters; is"):
         _rows(path)
@@ -102,7 +102,7 @@ def test_json_lines(tmp_path):
     assert table.cell(first, "t") == "a\tb"
     assert table.cell(first, "n") == "3.8"
     assert table.cell(first, "l", lists=True) == '["x"]'
-    assert not table.has(second, "n")
+    assert not table.has_cell(second, "n")
     with pytest.raises(errors.UserError, match=r"a\.jsonl:1: l is .* expected text"):
         table.cell(first, "l")
     with pytest.raises(errors.UserError, match=r"a\.jsonl:3: no value for key 'n', only t"):
@@ -110,7 +110,7 @@ def test_json_lines(tmp_path):
 
 
 @pytest.mark.parametrize("line", ["[1]", "text", '{"a": 1', "3", '{"a": ' + "[" * 100_000])
-def test_a_line_that_is_no_object(tmp_path, line):
+def test_a_line_that_is_not_an_object(tmp_path, line):
     path = _write(tmp_path, "a.jsonl", f'{{"a": 1}}\n{line}\n')
     with pytest.raises(errors.UserError, match=r"a\.jsonl:2: .* is not a JSON object"):
         _rows(path)
@@ -151,7 +151,7 @@ def test_an_empty_file_has_no_header(tmp_path):
         tables.Table(_write(tmp_path, "a.tsv", ""), header=True)
 
 
-def test_a_json_value_that_is_null_or_not_there(tmp_path):
+def test_a_json_value_that_is_null_or_missing(tmp_path):
     path = _write(tmp_path, "a.jsonl", '{"text": null}\n{"txt": "b"}\n')
     table = tables.Table(path, header=True)
     null, absent = table

@@ -1,4 +1,4 @@
-"""Commands side by side: their logs, how they end, and what becomes of them when told to stop."""
+"""Commands side by side: their logs, how they end, and how they are stopped."""
 
 from __future__ import annotations
 
@@ -15,38 +15,52 @@ from system import worker_pool
 from tasks.glue import jobs
 
 
-def _job(tmp_path, name, code):
-    return jobs.Job([sys.executable, "-c", code], str(tmp_path / f"{name}.log"), name)
+class _Queue:
+    """Jobs that record how they end.
 
+    Args:
+      folder: of their logs.
+      code: name -> Python program.
 
-def _run(queue, count=1, **more):
-    ends = []
-    with jobs.Stop() as stop:
-        jobs.run_all(
-            queue, count, lambda job, end: ends.append((job.about, end)), stop=stop, **more
-        )
-    return ends
+    Attributes:
+      jobs: to be run.
+      ends: (name, exit status, whether it was stopped) of each job that has ended.
+    """
+
+    def __init__(self, folder, **code):
+        self._folder = folder
+        self.jobs = deque()
+        self.ends = []
+        for name, program in code.items():
+            self.add(name, program)
+
+    def add(self, name, program="", on_start=lambda: None, then=lambda: None):
+        def on_end(end):
+            self.ends.append((name, end.exit_status, end.stopped))
+            then()
+
+        command, log = [sys.executable, "-c", program], str(self._folder / f"{name}.log")
+        self.jobs.append(jobs.Job(command, log, on_start, on_end))
+
+    def run(self, count=1, **options):
+        with jobs.Stop() as stop:
+            jobs.run_all(self.jobs, count, stop=stop, **options)
 
 
 def test_statuses_and_logs_of_jobs_in_order(tmp_path):
-    queue = deque(
-        [
-            _job(tmp_path, "a", "import sys; print('out'); print('err', file=sys.stderr)"),
-            _job(tmp_path, "b", "raise SystemExit(3)"),
-            _job(tmp_path, "c", "import os; os.kill(os.getpid(), 9)"),
-        ]
+    queue = _Queue(
+        tmp_path,
+        a="import sys; print('out'); print('err', file=sys.stderr)",
+        b="raise SystemExit(3)",
+        c="import os; os.kill(os.getpid(), 9)",
     )
     (tmp_path / "a.log").write_text("before\n")
-    ends = _run(queue, environment={"GREETING": "x"})
-    assert [(name, end.status, end.stopped) for name, end in ends] == [
-        ("a", 0, False),
-        ("b", 3, False),
-        ("c", -9, False),
-    ]
+    queue.run(environment={"GREETING": "x"})
+    assert queue.ends == [("a", 0, False), ("b", 3, False), ("c", -9, False)]
     lines = (tmp_path / "a.log").read_text().splitlines()
     assert lines[0] == "before" and lines[1].startswith("$ ")
     assert sorted(lines[-2:]) == ["err", "out"]
-    assert not queue
+    assert not queue.jobs
 
 
 def test_no_more_than_the_given_number_at_a_time(tmp_path):
@@ -55,31 +69,25 @@ def test_no_more_than_the_given_number_at_a_time(tmp_path):
         "p.touch(); time.sleep(0.4); print('seen', len(list(d.iterdir()))); p.unlink()"
     ).format(str(tmp_path / "alive"))
     (tmp_path / "alive").mkdir()
-    queue = deque(_job(tmp_path, str(i), code) for i in range(4))
-    ends = _run(queue, count=2)
-    assert [end.status for _, end in ends] == [0] * 4
+    queue = _Queue(tmp_path, **dict.fromkeys("0123", code))
+    queue.run(count=2)
+    assert [exit_status for _, exit_status, _ in queue.ends] == [0] * 4
     seen = [int((tmp_path / f"{i}.log").read_text().split()[-1]) for i in range(4)]
     assert max(seen) == 2
 
 
-def test_done_may_add_jobs_and_starts_prepares_them(tmp_path):
-    queue = deque([jobs.Job([sys.executable, "-c", ""], str(tmp_path / "1/log"), 1)])
-    names = []
+def test_the_end_of_a_job_may_add_another_whose_start_prepares_it(tmp_path):
+    queue = _Queue(tmp_path)
 
-    def done(job, end):
-        names.append(job.about)
-        if job.about < 3:
-            log = str(tmp_path / f"{job.about + 1}/log")
-            queue.append(jobs.Job([sys.executable, "-c", ""], log, job.about + 1))
+    def add_second():
+        queue.add("b/log", on_start=(tmp_path / "b").mkdir)
 
-    with jobs.Stop() as stop:
-        jobs.run_all(
-            queue, 1, done, starts=lambda job: os.makedirs(os.path.dirname(job.log)), stop=stop
-        )
-    assert names == [1, 2, 3]
+    queue.add("a", then=add_second)
+    queue.run()
+    assert [name for name, *_ in queue.ends] == ["a", "b/log"]
 
 
-_PATIENT = (
+_SLOW_TO_STOP = (
     "import os, signal, sys, time\n"
     "signal.signal(signal.SIGTERM, lambda *_: {0})\n"
     "print(os.getpid(), file=open({1!r}, 'w'), flush=True)\n"
@@ -90,7 +98,7 @@ _PATIENT = (
 @pytest.mark.parametrize("action, status", [("sys.exit(0)", 0), ("print('no')", -9)])
 def test_the_first_request_asks_and_the_second_kills(tmp_path, action, status):
     ready = str(tmp_path / "ready")
-    queue = deque(_job(tmp_path, name, _PATIENT.format(action, ready)) for name in "ab")
+    queue = _Queue(tmp_path, **dict.fromkeys("ab", _SLOW_TO_STOP.format(action, ready)))
     requests = f"os.kill({os.getpid()}, signal.SIGTERM)\n"
     if status:
         requests += f"time.sleep(0.5)\nos.kill({os.getpid()}, signal.SIGINT)\n"
@@ -99,37 +107,37 @@ def test_the_first_request_asks_and_the_second_kills(tmp_path, action, status):
         f"while not os.path.exists({ready!r}): time.sleep(0.01)\n"
         f"{requests}"
     )
-    ends = []
     with jobs.Stop() as stop:
-        # The first look at the queue comes before the first request: so from within.
         with subprocess.Popen([sys.executable, "-c", sender]):
-            jobs.run_all(queue, 1, lambda job, end: ends.append((job.about, end)), stop=stop)
+            jobs.run_all(queue.jobs, 1, stop=stop)
         assert stop.requests == 1 + (status != 0)
-    assert [(name, end.status, end.stopped) for name, end in ends] == [("a", status, True)]
-    assert len(queue) == 1  # the other one was not begun
+    assert queue.ends == [("a", status, True)]
+    assert len(queue.jobs) == 1  # the second one was never started
     assert signal.getsignal(signal.SIGTERM) is not stop._handle
+
+
+def _wait_for_line(path):
+    while not (path.exists() and path.read_text().endswith("\n")):
+        time.sleep(0.01)
 
 
 def test_a_request_without_a_signal_stops_the_others(tmp_path):
     ready = tmp_path / "ready"
-    queue = deque([_job(tmp_path, "a", _PATIENT.format("sys.exit(0)", str(ready)))])
-    queue += [_job(tmp_path, "b", ""), _job(tmp_path, "c", "")]
-    ends = []
+    queue = _Queue(tmp_path, a=_SLOW_TO_STOP.format("sys.exit(0)", str(ready)))
     with jobs.Stop() as stop:
 
-        def done(job, end):
-            ends.append((job.about, end.status, end.stopped))
-            while not (ready.exists() and ready.read_text().endswith("\n")):
-                time.sleep(0.01)
-            if not stop.requests:
-                stop.request()
+        def request():
+            _wait_for_line(ready)
+            stop.request()
 
-        jobs.run_all(queue, 2, done, stop=stop)
-    assert ends == [("b", 0, False), ("a", 0, True)]
-    assert [job.about for job in queue] == ["c"]
+        queue.add("b", then=request)
+        queue.add("c")
+        jobs.run_all(queue.jobs, 2, stop=stop)
+    assert queue.ends == [("b", 0, False), ("a", 0, True)]
+    assert len(queue.jobs) == 1
 
 
-def test_a_terminal_that_is_gone_is_no_reason_to_fail(monkeypatch):
+def test_a_closed_terminal_is_not_an_error(monkeypatch):
     def broken(*_):
         raise OSError("Input/output error")
 
@@ -140,29 +148,28 @@ def test_a_terminal_that_is_gone_is_no_reason_to_fail(monkeypatch):
         assert stop.requests == 1
 
 
-def test_an_error_of_ours_leaves_no_process_behind(tmp_path):
+def test_an_error_in_a_callback_leaves_no_process_behind(tmp_path):
     ready = tmp_path / "ready"
-    queue = deque([_job(tmp_path, "a", _PATIENT.format("sys.exit(0)", str(ready)))])
-    queue.append(_job(tmp_path, "b", ""))
+    queue = _Queue(tmp_path, a=_SLOW_TO_STOP.format("sys.exit(0)", str(ready)))
 
-    def done(job, end):
-        while not (ready.exists() and ready.read_text().endswith("\n")):
-            time.sleep(0.01)
+    def fail():
+        _wait_for_line(ready)
         raise RuntimeError("disk full")
 
+    queue.add("b", then=fail)
     start = time.monotonic()
-    with jobs.Stop() as stop, pytest.raises(RuntimeError, match="disk full"):
-        jobs.run_all(queue, 2, done, stop=stop)
-    assert time.monotonic() - start < 20  # it did not wait for the long one
+    with pytest.raises(RuntimeError, match="disk full"):
+        queue.run(count=2)
+    assert time.monotonic() - start < 20  # the first job was stopped, not waited for
     with pytest.raises(ProcessLookupError):
         os.kill(int(ready.read_text()), 0)
 
 
-def test_the_share_of_threads(monkeypatch):
+def test_thread_limits(monkeypatch):
     monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
     monkeypatch.setattr(worker_pool, "available_cores", lambda: 8)
-    assert jobs.share_of_threads(1) == {}
-    assert jobs.share_of_threads(3) == {"TF_NUM_INTRAOP_THREADS": "2"}
-    assert jobs.share_of_threads(20) == {"TF_NUM_INTRAOP_THREADS": "1"}
+    assert jobs.thread_limits(1) == {}
+    assert jobs.thread_limits(3) == {"TF_NUM_INTRAOP_THREADS": "2"}
+    assert jobs.thread_limits(20) == {"TF_NUM_INTRAOP_THREADS": "1"}
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "5")
-    assert jobs.share_of_threads(3) == {}
+    assert jobs.thread_limits(3) == {}

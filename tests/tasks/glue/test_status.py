@@ -1,4 +1,4 @@
-"""How far a run is, by what lies in its folder."""
+"""The state of a run, from the files in its directory."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pathlib
 import pytest
 
 from command_line import errors
+from tasks.glue import jobs, status
 from tasks.glue import runs as glue_runs
-from tasks.glue import status
 
 
 def _run(tmp_path, task="mnli", rate=2e-5, seed=7):
@@ -23,71 +23,65 @@ def _write(run, name, text):
 
 def test_a_run_from_new_to_finished(tmp_path):
     run = _run(tmp_path)
-    assert status.state(run) == status.State("new", {})
-    _write(run, "log.txt", "$ python\n")
-    status.note_start(run.directory)
-    assert status.state(run) == status.State("unfinished", {})
-    status.note_end(run.directory, None, 10.04)  # told to stop after ten seconds
+    table = status.RunTable(str(tmp_path), [run])
+    assert table[run] == status.RunState("new", {})
+    table.start(run)
+    assert table[run] == status.read(run) == status.RunState("unfinished", {})
     _write(run, "eval_results.txt", "eval_accuracy = 0.84\neval_loss = 0.5\n")
-    assert status.state(run) == status.State("unfinished", {}, 10.0)
+    stopped = table.end(run, jobs.JobEnd(0, 10.04, True))  # before the second results file
+    assert stopped == table[run] == status.read(run) == status.RunState("unfinished", {}, 10.0)
+    table = status.RunTable(str(tmp_path), [])
+    table.start(run)
+    assert not (pathlib.Path(run.directory) / "eval_results.txt").exists()
+    _write(run, "eval_results.txt", "eval_accuracy = 0.84\neval_loss = 0.5\n")
     _write(run, "eval_results-mnli-mm.txt", "eval_accuracy = 0.83\nglobal_step = 3\n")
-    status.note_end(run.directory, 0, 20)
+    finished = table.end(run, jobs.JobEnd(0, 20.0, False))
     results = {"accuracy": 0.84, "mm_accuracy": 0.83}
-    assert status.state(run) == status.State("finished", results, 30.0)
-    assert status.results(run) == results
+    assert finished == status.read(run) == status.RunState("finished", results, 30.0)
+    assert table.of_task("mnli") == {run: finished} and table.of_task("rte") == {}
 
 
-def test_a_run_that_was_killed_after_its_last_word_is_finished(tmp_path):
+def test_the_runs_of_a_table_are_sorted_by_rate_and_seed(tmp_path):
+    planned = [_run(tmp_path, "rte", *pair) for pair in ((2e-5, 10), (2e-5, 9), (5e-5, 3))]
+    existing = _run(tmp_path, "rte", 5e-5, 1)
+    _write(existing, "log.txt", "")
+    table = status.RunTable(str(tmp_path), planned)
+    pairs = [(run.rate, run.seed) for run in table.of_task("rte")]
+    assert pairs == [(5e-5, 1), (5e-5, 3), (2e-5, 9), (2e-5, 10)]
+
+
+def test_a_run_that_was_killed_after_its_last_result_is_finished(tmp_path):
     run = _run(tmp_path, "mrpc")
     _write(run, "eval_results.txt", "eval_accuracy = 0.84\neval_f1 = 0.5\n")
     # The deciding metric comes first, whatever the order of the file.
-    assert list(status.state(run).results.items()) == [("f1", 0.5), ("accuracy", 0.84)]
+    assert list(status.read(run).results.items()) == [("f1", 0.5), ("accuracy", 0.84)]
 
 
 @pytest.mark.parametrize("exit_status", [1, -9])
-def test_a_failed_run_stays_one_whatever_it_left(tmp_path, exit_status):
+def test_a_run_that_failed_after_writing_results_has_failed(tmp_path, exit_status):
     run = _run(tmp_path, "rte")
+    table = status.RunTable(str(tmp_path), [run])
+    table.start(run)
     _write(run, "eval_results.txt", "eval_accuracy = 0.84\n")
-    status.note_end(run.directory, exit_status, 3)
-    assert status.state(run) == status.State("failed", {}, 3.0, exit_status)
-    status.note_start(run.directory)  # begun again
-    assert status.state(run).kind == "finished"
+    table.end(run, jobs.JobEnd(exit_status, 3.0, False))
+    assert table[run] == status.read(run) == status.RunState("failed", {}, 3.0, exit_status)
 
 
-def test_a_run_that_ends_well_without_results_has_failed(tmp_path):
+@pytest.mark.parametrize(
+    "exit_status, stopped, expected",
+    [
+        (0, False, "failed"),  # without results
+        (0, True, "unfinished"),
+        (-15, True, "unfinished"),
+        (2, True, "failed"),  # it refused the flags before it was stopped
+    ],
+)
+def test_a_run_that_ends_without_results(tmp_path, exit_status, stopped, expected):
     run = _run(tmp_path, "rte")
-    _write(run, "log.txt", "")
-    status.note_end(run.directory, 0, 3)
-    assert status.state(run) == status.State("failed", {}, 3.0, 0)
-
-
-def test_a_model_is_another_one_after_each_start_and_with_other_results(tmp_path):
-    run = _run(tmp_path, "rte")
-    _write(run, "eval_results.txt", "eval_accuracy = 0.84\n")
-    unknown = status.model(run)
-    status.note_start(run.directory)
-    first = status.model(run)
-    status.note_end(run.directory, 0, 3)
-    assert status.model(run) == first != unknown
-    status.note_start(run.directory)
-    second = status.model(run)
-    assert second != first and second["results"] == first["results"]
-    _write(run, "eval_results.txt", "eval_accuracy = 0.85\n")  # made by hand, past this command
-    assert status.model(run) != second
-    other = _run(tmp_path, "rte", seed=8)
-    assert status.model(other)["name"] == "lr=2e-5 seed=8"
-
-
-def test_what_predicted_is_noted(tmp_path):
-    run = _run(tmp_path, "rte")
-    _write(run, "eval_results.txt", "eval_accuracy = 0.1234567\n")
-    status.note_start(run.directory)
-    (tmp_path / "test").mkdir()
-    assert status.predicted_with(str(tmp_path / "test")) == {}
-    notes = {"model": status.model(run), "tests": "0a1b"}
-    status.note_start(str(tmp_path / "test"), **notes)
-    status.note_end(str(tmp_path / "test"), 0, 1.0)
-    assert status.predicted_with(str(tmp_path / "test")) == notes
+    table = status.RunTable(str(tmp_path), [run])
+    table.start(run)
+    state = table.end(run, jobs.JobEnd(exit_status, 3.0, stopped))
+    assert state == status.read(run) and state.status == expected
 
 
 @pytest.mark.parametrize(
@@ -105,4 +99,4 @@ def test_damaged_files(tmp_path, name, text, message):
     run = _run(tmp_path, "rte")
     _write(run, name, text)
     with pytest.raises(errors.UserError, match=message):
-        status.state(run)
+        status.RunTable(str(tmp_path), [])

@@ -1,4 +1,4 @@
-"""The best run, means, marks and tables, against numbers worked out by hand."""
+"""The best run, means, marks and tables, against numbers calculated by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tasks.classifier import glue_tasks
-from tasks.glue import published, status, summary
+from tasks.glue import published, status, summary, summary_files
 from tasks.glue import runs as glue_runs
 
 FINISHED, FAILED = status.FINISHED, status.FAILED
@@ -20,11 +20,11 @@ def _run(task, rate, seed):
 
 def _finished(task, rate, seed, *scores, seconds=60.0, names=None):
     results = dict(zip(names or glue_tasks.TASKS[task].metrics, scores, strict=True))
-    return _run(task, rate, seed), status.State(FINISHED, results, seconds)
+    return _run(task, rate, seed), status.RunState(FINISHED, results, seconds)
 
 
 def _failed(task, rate, seed, exit_status):
-    return _run(task, rate, seed), status.State(FAILED, {}, 5.0, exit_status)
+    return _run(task, rate, seed), status.RunState(FAILED, {}, 5.0, exit_status)
 
 
 def _mrpc():
@@ -37,32 +37,32 @@ def _mrpc():
         _finished("mrpc", 2e-5, 2, 0.91, 0.87, seconds=3600.0),
         _finished("mrpc", 2e-5, 3, 0.85, 0.60),
     ]
-    return summary.task_of("mrpc", runs, {"1": 0.68, "0": 0.32})
+    return summary.summarize("mrpc", dict(runs), {"1": 0.68, "0": 0.32})
 
 
 def test_the_best_run_and_the_mean_over_seeds_at_its_rate():
     task = _mrpc()
     assert (task.best.run.rate, task.best.run.seed) == (2e-5, 2)
     assert task.results == {"f1": 0.91, "accuracy": 0.87}
-    assert task.seeds == 3
+    assert task.num_seeds == 3
     assert task.means["f1"] == pytest.approx(0.88)
     # Deviations 0, 0.03 and -0.03: the square root of 0.0018 / 2.
     assert task.deviations["f1"] == pytest.approx(0.03)
     assert task.means["accuracy"] == pytest.approx(0.77)
     assert task.seconds == 4 * 60 + 3600 + 5
     assert task.score == pytest.approx(0.89)
-    # What stayed at chance is marked, and counted like the others.
-    assert [x.run.seed for x in task.outcomes if x.at_chance] == [1, 3]
+    # Runs at chance are marked, and counted like the others.
+    assert [x.run.seed for x in task.runs if x.at_chance] == [1, 3]
 
 
-def test_equal_runs_are_told_apart_by_the_next_metric_then_by_order():
+def test_ties_are_broken_by_the_next_metric_then_by_order():
     runs = [
         _finished("mrpc", 5e-5, 1, 0.9, 0.80),
         _finished("mrpc", 4e-5, 1, 0.9, 0.85),
         _finished("mrpc", 3e-5, 1, 0.9, 0.85),
     ]
-    assert summary.task_of("mrpc", runs, {}).best.run.rate == 4e-5
-    task = summary.task_of("mrpc", runs[:1], {})
+    assert summary.summarize("mrpc", dict(runs), {}).best.run.rate == 4e-5
+    task = summary.summarize("mrpc", dict(runs[:1]), {})
     assert task.means == {"f1": 0.9, "accuracy": 0.8} and task.deviations == {}
 
 
@@ -79,12 +79,12 @@ def test_equal_runs_are_told_apart_by_the_next_metric_then_by_order():
         ("sts-b", {"spearman": -0.5, "pearson": -0.5}, True),
     ],
 )
-def test_the_rule_of_chance(task, results, at_chance):
+def test_at_chance(task, results, at_chance):
     shares = {} if task == "sts-b" else {"a": 146 / 277, "b": 131 / 277}
     assert summary.at_chance(task, results, shares) is at_chance
 
 
-def test_nothing_is_marked_where_the_shares_are_not_known():
+def test_nothing_is_at_chance_if_the_shares_are_unknown():
     assert summary.at_chance("rte", {"accuracy": 0.1}, {}) is False
 
 
@@ -98,19 +98,19 @@ def _nine():
         scores = {1: [value], 2: [value + 0.05, value - 0.05]}[len(names)]
         scores = [value, 0.99] if name == "cola" else scores
         run = _finished(name, 2e-5, 1, *scores, names=names)
-        tasks.append(summary.task_of(name, [run], {}))
-    return [*tasks, summary.task_of("wnli", [], {"0": 0.9, "1": 0.1})]
+        tasks.append(summary.summarize(name, dict([run]), {}))
+    return [*tasks, summary.summarize("wnli", {}, {"0": 0.9, "1": 0.1})]
 
 
 def test_the_glue_score_takes_all_nine_tasks():
     tasks = _nine()
     assert [round(task.score, 9) for task in tasks] == [x / 10 for x in range(1, 10)]
-    assert summary.is_whole(tasks) and summary.average(tasks) == pytest.approx(0.5)
-    found = summary.as_json(tasks)
+    assert summary.is_complete(tasks) and summary.average(tasks) == pytest.approx(0.5)
+    found = summary_files.to_json(tasks)
     assert found["glue_score"] == found["average"] == pytest.approx(0.5)
     assert found["tasks"]["wnli"]["without_model"] is True
     some = tasks[:3]
-    found = summary.as_json(some)
+    found = summary_files.to_json(some)
     assert found["glue_score"] is None and found["average"] == pytest.approx(0.2)
     assert summary.average([]) is None
 
@@ -129,8 +129,8 @@ def test_what_is_published_fits_the_tasks_and_the_leaderboard_score():
 
 
 def test_the_files(tmp_path):
-    rte = summary.task_of("rte", [_failed("rte", 2e-5, 4, 1)], {"0": 0.5, "1": 0.5})
-    text = summary.write(str(tmp_path), [_mrpc(), rte])
+    rte = summary.summarize("rte", dict([_failed("rte", 2e-5, 4, 1)]), {"0": 0.5, "1": 0.5})
+    text = summary_files.write(str(tmp_path), [_mrpc(), rte])
     assert text == (tmp_path / "summary.txt").read_text()
     main, runs = text.split("\n\n")[0].splitlines(), text.split("\n\n")[-1].splitlines()
     cells = [cell.strip() for cell in main[2].split("  ") if cell.strip()]
@@ -162,12 +162,12 @@ def test_the_files(tmp_path):
     assert failed["log"] == "out/rte/lr2e-5-seed4/log.txt"
 
 
-def test_the_whole_score_is_shown_beside_the_papers(tmp_path):
-    text = summary.write(str(tmp_path), _nine())
+def test_the_glue_score_is_printed_beside_the_papers(tmp_path):
+    text = summary_files.write(str(tmp_path), _nine())
     assert "GLUE score on the dev sets: 50.0 (on the test sets: BERT-BASE 78.3" in text
     assert "majority" in text
 
 
 def test_exit_statuses_in_words():
-    found = [summary.exit_text(status) for status in (1, -15, 0)]
+    found = [summary_files.exit_text(number) for number in (1, -15, 0)]
     assert found == ["exit status 1", "killed by signal 15", "no results"]
