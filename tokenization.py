@@ -1,10 +1,10 @@
 """Text to WordPiece ids, by the rules of the original release, with offsets into the text.
 
-The way of a text: chunks (what stands between white space) → words (cleaned, lower-cased, cut at
-punctuation and around ideographs) → pieces (greedy longest match in the vocabulary) → ids. No rule
-looks beyond its chunk, so ``FullTokenizer`` remembers whole chunks: its speed comes from that.
+A text becomes chunks (separated by white space) → words (cleaned, lower-cased, split at punctuation
+and around ideographs) → pieces (greedy longest match in the vocabulary) → ids. No rule looks beyond
+its chunk, so ``FullTokenizer`` caches the ids of whole chunks: its speed comes from that.
 
-Character categories are those of Python's ``unicodedata`` and move with the Python version.
+Character categories are those of Python's ``unicodedata`` and change with the Python version.
 TensorFlow is imported only to read a vocabulary from a path with ``://``.
 """
 
@@ -32,7 +32,7 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 def load_vocab(vocab_file: str) -> collections.OrderedDict[str, int]:
-    r"""Reads a vocabulary: one token a line, id = line number from 0.
+    r"""Reads a vocabulary: one token per line, id = line number from 0.
 
     Args:
       vocab_file: UTF-8 text, whatever the locale. Lines end at ``\n`` only: multilingual
@@ -44,42 +44,38 @@ def load_vocab(vocab_file: str) -> collections.OrderedDict[str, int]:
     Raises:
       errors.UserError: there is no such file, or it is not text.
     """
-    return _number(_read_tokens(vocab_file), vocab_file)
+    return _assign_ids(_read_tokens(vocab_file), vocab_file)
 
 
 def _read_tokens(vocab_file: str) -> list[str]:
-    what = f"--vocab_file={vocab_file}"
+    flag = f"--vocab_file={vocab_file}"
     expected = "expected a WordPiece vocabulary (vocab.txt), UTF-8 text with one token a line"
-    data = _read_bytes(vocab_file, what, expected)
+    data = _read_bytes(vocab_file, expected)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise errors.UserError(f"{what}, line {line}: not UTF-8 text; {expected}") from None
+        raise errors.UserError(f"{flag}, line {line}: not UTF-8 text; {expected}") from None
     if "\0" in text:
-        raise errors.UserError(f"{what}: a binary file; {expected}")
-    lines = text.split("\n")
-    if not lines[-1]:  # what follows the last line's end
-        lines.pop()
-    return [line.strip() for line in lines]
+        raise errors.UserError(f"{flag}: a binary file; {expected}")
+    return [line.strip() for line in text.removesuffix("\n").split("\n")] if text else []
 
 
-def _read_bytes(vocab_file: str, what: str, expected: str) -> bytes:
+def _read_bytes(vocab_file: str, expected: str) -> bytes:
     if "://" in vocab_file:
         import tensorflow as tf
 
-        if not tf.io.gfile.exists(vocab_file):
-            raise errors.UserError(f"{what}: no such file; {expected}")
-        with tf.io.gfile.GFile(vocab_file, "rb") as file:
+        if tf.io.gfile.exists(vocab_file):
+            with tf.io.gfile.GFile(vocab_file, "rb") as file:
+                return file.read()
+    elif os.path.isfile(vocab_file):
+        with open(vocab_file, "rb") as file:
             return file.read()
-    if not os.path.isfile(vocab_file):
-        found = "a directory" if os.path.isdir(vocab_file) else "no such file"
-        raise errors.UserError(f"{what}: {found}; {expected}")
-    with open(vocab_file, "rb") as file:
-        return file.read()
+    reason = "a directory" if os.path.isdir(vocab_file) else "no such file"
+    raise errors.UserError(f"--vocab_file={vocab_file}: {reason}; {expected}")
 
 
-def _number(tokens: Sequence[str], vocab_file: str) -> collections.OrderedDict[str, int]:
+def _assign_ids(tokens: Sequence[str], vocab_file: str) -> collections.OrderedDict[str, int]:
     vocab: collections.OrderedDict[str, int] = collections.OrderedDict()
     repeated = []
     for index, token in enumerate(tokens):
@@ -103,11 +99,11 @@ def check_vocab(
     required: Sequence[str] = SPECIAL_TOKENS,
     vocab_size: int | None = None,
 ) -> None:
-    """Checks at start what would fail, or quietly go wrong, hours later.
+    """Checks at the start what would fail, or silently go wrong, hours later.
 
     Args:
-      vocab: a tokenizer, or token → id. Whether the case fits is checked for a tokenizer only.
-      vocab_file: where it was read from, for messages.
+      vocab: a tokenizer, or token → id. Only for a tokenizer, the letter case is checked too.
+      vocab_file: the file it was read from, for messages.
       required: tokens that the caller needs.
       vocab_size: rows of the model's embedding table (bert_config.json). More rows than tokens are
         fine.
@@ -175,23 +171,23 @@ def validate_case_matches_checkpoint(do_lower_case: bool, init_checkpoint: str |
         match = _RELEASED.fullmatch(name)
         if match is None:
             continue
-        right = match["kind"] in ("uncased", "multilingual", "chinese")
-        if right != bool(do_lower_case):
+        expected = match["model"] in ("uncased", "multilingual", "chinese")
+        if expected != bool(do_lower_case):
             raise errors.FlagError(
                 f"--do_lower_case={str(bool(do_lower_case)).lower()} does not fit "
                 f"--init_checkpoint={init_checkpoint}: {name} is "
-                f"{'an uncased' if right else 'a cased'} model; "
-                f"give --do_lower_case={str(right).lower()}"
+                f"{'an uncased' if expected else 'a cased'} model; "
+                f"give --do_lower_case={str(expected).lower()}"
             )
 
 
 _RELEASED = re.compile(
-    r"(wwm_)?(?P<kind>uncased|cased|multi_cased|multilingual|chinese)_L-\d+_H-\d+_A-\d+"
+    r"(wwm_)?(?P<model>uncased|cased|multi_cased|multilingual|chinese)_L-\d+_H-\d+_A-\d+"
 )
 
 
 def convert_by_vocab(vocab: Mapping[Any, Any], items: Iterable[Any]) -> list[Any]:
-    """Looks every item up; a KeyError names one that is missing."""
+    """Looks up every item; a KeyError names one that is missing."""
     return [vocab[item] for item in items]
 
 
@@ -211,7 +207,7 @@ def convert_ids_to_tokens(inv_vocab: Mapping[int, str], ids: Iterable[int]) -> l
 
 
 def convert_to_unicode(text: str | bytes) -> str:
-    """Text as ``str``: bytes are read as UTF-8 without those that are not.
+    """Text as ``str``; bytes are decoded as UTF-8, and invalid ones are dropped.
 
     Raises:
       errors.UserError: ``text`` is neither ``str`` nor ``bytes`` (a missing value, a number).
@@ -222,31 +218,44 @@ def convert_to_unicode(text: str | bytes) -> str:
 
 
 def printable_text(text: str | bytes) -> str:
-    """Text in the form ``print`` takes: the same as ``convert_to_unicode``."""
+    """Text for ``print``: the same as ``convert_to_unicode``."""
     return convert_to_unicode(text)
 
 
 def whitespace_tokenize(text: str) -> list[str]:
-    """Splits at any white space, ``str.split``'s kind."""
+    """Splits at white space as ``str.split`` defines it."""
     return text.split()
 
 
-# str.split takes these control characters for white space, BERT deletes them: the only difference
-# between chunks and what str.split returns.
+# str.split treats these control characters as white space, but BERT deletes them: this is the only
+# difference between chunks and what str.split returns.
 _DELETED_SPACE = "\x0b\x0c\x1c\x1d\x1e\x1f\x85"
 _has_deleted_space = re.compile(f"[{_DELETED_SPACE}]").search
 _CHUNK = re.compile(rf"[\S{_DELETED_SPACE}]+")
 
 
 def _chunks(text: str) -> list[str]:
-    """What stands between white space, before any cleaning."""
-    # Printable text, the rule, has no control characters; asking so is the cheapest.
+    """The parts of a text that white space separates, before any cleaning."""
+    # Most text is printable and so has no control characters; isprintable is the cheapest test.
     if text.isprintable() or not _has_deleted_space(text):
         return text.split()
     return _CHUNK.findall(text)
 
 
-# Blocks of ideographs, each of which becomes a word; kana and hangul are written with letters.
+def _is_whitespace(char: str) -> bool:
+    return char in " \t\n\r" or unicodedata.category(char) == "Zs"
+
+
+def _is_control(char: str) -> bool:
+    return unicodedata.category(char) in ("Cc", "Cf") and char not in "\t\n\r"
+
+
+def _is_punctuation(char: str) -> bool:
+    # All ASCII symbols count as punctuation ("$", "^"), whatever Unicode calls them.
+    return ("!" <= char <= "~" and not char.isalnum()) or unicodedata.category(char)[0] == "P"
+
+
+# Blocks of ideographs, each of which becomes a word; kana and hangul are treated like letters.
 _IDEOGRAPHS = (
     (0x4E00, 0x9FFF),
     (0x3400, 0x4DBF),
@@ -259,45 +268,43 @@ _IDEOGRAPHS = (
 )
 
 
-class _Clean(dict[int, str]):
-    """Table for ``str.translate``: control characters go, ideographs get spaces around them."""
+def _is_ideograph(char: str) -> bool:
+    return any(first <= ord(char) <= last for first, last in _IDEOGRAPHS)
+
+
+# Both tables are filled as characters occur, so that each is classified once per tokenizer.
+class _CleaningTable(dict[int, str]):
+    """Table for ``str.translate``: deletes control characters, puts spaces around ideographs."""
 
     def __init__(self, space_symbols: bool) -> None:
         super().__init__()
         self._space_symbols = space_symbols
 
     def __missing__(self, code: int) -> str:
-        char = chr(code)
-        category = unicodedata.category(char)
-        if char in "\t\n\r" or category == "Zs":
+        new = char = chr(code)
+        if _is_whitespace(char):
             new = " "
-        elif char in "\0\N{REPLACEMENT CHARACTER}" or category in ("Cc", "Cf"):
+        elif _is_control(char) or char == "\N{REPLACEMENT CHARACTER}":
             new = ""
-        elif self._space_symbols and category == "So":
+        elif _is_ideograph(char) or (self._space_symbols and unicodedata.category(char) == "So"):
             new = f" {char} "
-        else:
-            is_ideograph = any(first <= code <= last for first, last in _IDEOGRAPHS)
-            new = f" {char} " if is_ideograph else char
         self[code] = new
         return new
 
 
-class _Cut(dict[int, str]):
-    """Table for ``str.translate``: spaces around punctuation; combining marks go if asked."""
+class _PunctuationTable(dict[int, str]):
+    """Table for ``str.translate``: spaces around punctuation; optionally deletes accents."""
 
     def __init__(self, strip_marks: bool) -> None:
         super().__init__()
         self._strip_marks = strip_marks
 
     def __missing__(self, code: int) -> str:
-        char = chr(code)
-        category = unicodedata.category(char)
-        # Of ASCII, symbols count as punctuation too ("$", "^"), whatever Unicode calls them.
-        symbol = 33 <= code <= 126 and not char.isalnum()
-        if symbol or category.startswith("P"):
+        new = char = chr(code)
+        if _is_punctuation(char):
             new = f" {char} "
-        else:
-            new = "" if self._strip_marks and category == "Mn" else char
+        elif self._strip_marks and unicodedata.category(char) == "Mn":
+            new = ""
         self[code] = new
         return new
 
@@ -308,11 +315,11 @@ class BasicTokenizer:
     Args:
       do_lower_case: lower-case the text.
       strip_accents: decompose (NFD) and remove combining marks; None: follow ``do_lower_case``.
-      protected_tokens: words taken as they are wherever they stand in the text, the longest first.
+      protected_tokens: strings that stay one word wherever they occur; the longest match wins.
       space_symbols: make each symbol of category So, such as an emoji, a word.
 
     Raises:
-      errors.UserError: a protected token is empty or has white space in it.
+      errors.UserError: a protected token is empty or contains white space.
     """
 
     def __init__(
@@ -330,8 +337,8 @@ class BasicTokenizer:
                 raise errors.UserError(f"--protected_tokens: {token!r} is empty or has white space")
         ordered = sorted(protected_tokens, key=len, reverse=True)
         self._protected = re.compile(f"({'|'.join(map(re.escape, ordered))})") if ordered else None
-        self._clean = _Clean(space_symbols)
-        self._cut = _Cut(self.strip_accents)
+        self._cleaning = _CleaningTable(space_symbols)
+        self._punctuation = _PunctuationTable(self.strip_accents)
 
     def tokenize(self, text: str | bytes) -> list[str]:
         """The words of a text."""
@@ -348,39 +355,39 @@ class BasicTokenizer:
         if text.isascii() and text.isalnum():  # frequent, and only the case can change
             return [text.lower() if self.do_lower_case else text]
         words = []
-        for run in text.translate(self._clean).split():
-            # Lower-casing sees the run whole: a Greek sigma depends on the letters around it.
+        for word in text.translate(self._cleaning).split():
+            # Before punctuation is split off: the form of a Greek sigma depends on its neighbours.
             if self.do_lower_case:
-                run = run.lower()
+                word = word.lower()
             if self.strip_accents:
-                run = unicodedata.normalize("NFD", run)
-            words += run.translate(self._cut).split()
+                word = unicodedata.normalize("NFD", word)
+            words += word.translate(self._punctuation).split()
         return words
 
     def _parts(self, text: str) -> list[tuple[str, bool]]:
-        """The text cut around protected tokens, and whether each part is one."""
+        """The text split around protected tokens, and whether each part is one."""
         if self._protected is None:
             return [(text, False)]
         return [(part, k % 2 == 1) for k, part in enumerate(self._protected.split(text)) if part]
 
     def align(self, text: str) -> tuple[list[int], list[int]]:
-        """Where the characters of the words come from.
+        """Maps the characters of the words back to the text.
 
         Args:
-          text: what ``tokenize`` was given.
+          text: the text that ``tokenize`` was given.
 
         Returns:
           For every character of ``"".join(tokenize(text))``, start and end of the characters of
-          ``text`` it was made of. Accents that were removed belong to the letter before them. When
-          a character becomes several, they all have its place.
+          ``text`` that it was made of. Removed accents belong to the letter before them. When a
+          character becomes several, they all have its offsets.
         """
         starts: list[int] = []
         ends: list[int] = []
         offset = 0
         for part, is_protected in self._parts(text):
             for index, char in enumerate(part, offset):
-                # Cleaning, lower case and NFD make a number of characters that does not depend on
-                # the neighbours, though which ones may (sigma, order of marks).
+                # A character's neighbours can change which characters it becomes (sigma, order of
+                # combining marks), but never how many.
                 count = 1 if is_protected else len("".join(self._words(char)))
                 starts += [index] * count
                 ends += [index + 1] * count
@@ -391,12 +398,12 @@ class BasicTokenizer:
 
 
 class WordpieceTokenizer:
-    """Words to pieces: from the left, each time the longest piece in the vocabulary.
+    """Words to pieces: from left to right, always the longest piece in the vocabulary.
 
     Args:
-      vocab: holds the pieces; those that do not begin a word start with ``##``. It must not change.
-      unk_token: stands for a word that cannot be built from pieces, as a whole.
-      max_input_chars_per_word: longer words become ``unk_token``, in code points.
+      vocab: piece → id; pieces that continue a word start with ``##``. It must not change later.
+      unk_token: replaces a whole word that cannot be built from pieces.
+      max_input_chars_per_word: words of more code points become ``unk_token``.
     """
 
     def __init__(
@@ -406,7 +413,7 @@ class WordpieceTokenizer:
         max_input_chars_per_word: int = 200,
     ) -> None:
         self.max_input_chars_per_word = max_input_chars_per_word
-        # No longer candidate is looked up, so the cost is linear in the length of a word.
+        # Longer candidates are not looked up, which keeps the cost linear in the word's length.
         self._longest = max(map(len, vocab), default=0)
         self.vocab = vocab
         self.unk_token = unk_token
@@ -436,13 +443,13 @@ class WordpieceTokenizer:
         return pieces
 
 
-# Of English, 100,000 chunks cover all but rare ones; a memo stays below some 30 MB.
-_MEMO_ENTRIES = 1 << 17
-_MEMO_LONGEST = 64  # longer chunks, such as unspaced Chinese sentences, hardly ever come again
+# 100,000 English chunks cover all but rare ones; a cache stays below about 30 MB.
+_CACHE_ENTRIES = 1 << 17
+_LONGEST_KEY = 64  # longer chunks, such as unspaced Chinese sentences, are hardly ever repeated
 
 
-class _Memo(dict[str, Any]):
-    """Remembers ``compute(text)``; emptied when full, which costs frequent texts little."""
+class _Cache(dict[str, Any]):
+    """Caches ``compute(text)``; emptied when full, as frequent texts soon come back."""
 
     def __init__(self, compute: Callable[[str], Any]) -> None:
         super().__init__()
@@ -450,8 +457,8 @@ class _Memo(dict[str, Any]):
 
     def __missing__(self, text: str) -> Any:
         value = self._compute(text)
-        if len(text) <= _MEMO_LONGEST:
-            if len(self) >= _MEMO_ENTRIES:
+        if len(text) <= _LONGEST_KEY:
+            if len(self) >= _CACHE_ENTRIES:
                 self.clear()
             self[text] = value
         return value
@@ -462,10 +469,10 @@ class FullTokenizer:
 
     Args:
       vocab_file: see ``load_vocab``.
-      do_lower_case: lower-case the text and remove accents; right for uncased models.
+      do_lower_case: lower-case the text and remove accents, as uncased models need.
       strip_accents: see ``BasicTokenizer``.
-      protected_tokens: tokens of the vocabulary, such as ``[MASK]``, that stand for themselves in a
-        text. Default none: then no text is ever turned into a control token.
+      protected_tokens: tokens of the vocabulary, such as ``[MASK]``, that are recognized in a text.
+        By default there are none, and no text ever becomes a control token.
       space_symbols: see ``BasicTokenizer``.
 
     Attributes:
@@ -487,7 +494,7 @@ class FullTokenizer:
         space_symbols: bool = False,
     ) -> None:
         self.tokens = _read_tokens(vocab_file)
-        self.vocab = _number(self.tokens, vocab_file)
+        self.vocab = _assign_ids(self.tokens, vocab_file)
         self.inv_vocab = {index: token for token, index in self.vocab.items()}
         unknown = [token for token in protected_tokens if token not in self.vocab]
         if unknown:
@@ -501,9 +508,9 @@ class FullTokenizer:
             space_symbols=space_symbols,
         )
         self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
-        self._ids = _Memo(self._chunk_ids)
-        self._word_ids = _Memo(self._ids_of_word)  # "tea", "tea," and "Tea" share a word
-        self._placed_ids = _Memo(self._chunk_placed_ids)
+        self._chunk_ids = _Cache(self._encode_chunk)
+        self._word_ids = _Cache(self._encode_word)  # "tea", "tea," and "Tea" share a word
+        self._chunk_offsets = _Cache(self._encode_chunk_with_offsets)
 
     def tokenize(self, text: str | bytes) -> list[str]:
         """The pieces of a text."""
@@ -520,10 +527,10 @@ class FullTokenizer:
 
     def encode(self, text: str | bytes) -> list[int]:
         """The ids of a text: ``convert_tokens_to_ids(tokenize(text))``, many times faster."""
-        memo = self._ids
+        cache = self._chunk_ids
         ids: list[int] = []
         for chunk in _chunks(text if type(text) is str else convert_to_unicode(text)):
-            ids += memo[chunk]
+            ids += cache[chunk]
         return ids
 
     def encode_batch(self, texts: Iterable[str | bytes]) -> list[list[int]]:
@@ -531,28 +538,28 @@ class FullTokenizer:
         return [self.encode(text) for text in texts]
 
     def encode_with_offsets(self, text: str | bytes) -> tuple[list[int], list[int], list[int]]:
-        """The ids of a text and where they stand in it.
+        """The ids of a text and the offsets of the characters they were made of.
 
         Args:
-          text: bytes are decoded first; the offsets then belong to the decoded text.
+          text: bytes are decoded first; the offsets then refer to the decoded text.
 
         Returns:
-          Ids, starts and ends, of equal length: ``text[start:end]`` is what an id was made of,
-          counted in code points of the text before any cleaning. The place of ``[UNK]`` is the
-          whole word. Starts never decrease, nor do ends.
+          Ids, starts and ends, of equal length: an id was made of ``text[start:end]``, counted in
+          code points of the text before any cleaning. ``[UNK]`` has the offsets of its whole word.
+          Neither starts nor ends ever decrease.
         """
         ids: list[int] = []
         starts: list[int] = []
         ends: list[int] = []
         for match in _CHUNK.finditer(convert_to_unicode(text)):
             offset = match.start()
-            chunk_ids, chunk_starts, chunk_ends = self._placed_ids[match.group()]
+            chunk_ids, chunk_starts, chunk_ends = self._chunk_offsets[match.group()]
             ids += chunk_ids
             starts += [offset + start for start in chunk_starts]
             ends += [offset + end for end in chunk_ends]
         return ids, starts, ends
 
-    def _chunk_ids(self, chunk: str) -> tuple[int, ...]:
+    def _encode_chunk(self, chunk: str) -> tuple[int, ...]:
         words = self.basic_tokenizer.tokenize(chunk)
         if len(words) == 1:
             return self._word_ids[words[0]]
@@ -561,31 +568,35 @@ class FullTokenizer:
             ids += self._word_ids[word]
         return tuple(ids)
 
-    def _ids_of_word(self, word: str) -> tuple[int, ...]:
+    def _encode_word(self, word: str) -> tuple[int, ...]:
         return tuple(map(self.vocab.__getitem__, self.wordpiece_tokenizer.split(word)))
 
-    def _chunk_placed_ids(self, chunk: str) -> tuple[tuple[int, ...], ...]:
+    def _encode_chunk_with_offsets(self, chunk: str) -> tuple[tuple[int, ...], ...]:
         starts, ends = self.basic_tokenizer.align(chunk)
-        found = []
-        at = 0  # index among the characters of all words
+        rows = []
+        position = 0  # among the characters of all words
         for word in self.basic_tokenizer.tokenize(chunk):
             pieces = self.wordpiece_tokenizer.split(word)
             lengths = [len(pieces[0]), *(len(piece) - len("##") for piece in pieces[1:])]
-            if len(pieces) == 1:  # [UNK], whose own length says nothing, or the word itself
+            if len(pieces) == 1:  # the word itself, or [UNK], whose length is not that of the word
                 lengths = [len(word)]
             for piece, length in zip(pieces, lengths, strict=True):
-                found.append((self.vocab[piece], starts[at], ends[at + length - 1]))
-                at += length
-        return tuple(zip(*found, strict=True)) or ((), (), ())
+                rows.append((self.vocab[piece], starts[position], ends[position + length - 1]))
+                position += length
+        return tuple(zip(*rows, strict=True)) or ((), (), ())
 
 
 def create_tokenizer(text: options.TokenizerOptions) -> FullTokenizer:
-    """The tokenizer that the flags describe."""
-    protected = [token.strip() for token in text.protected_tokens.split(",")]
+    """Creates the tokenizer that the flags describe."""
     return FullTokenizer(
         text.vocab_file,
         text.do_lower_case,
         strip_accents=text.strip_accents,
-        protected_tokens=[token for token in protected if token],
+        protected_tokens=split_protected_tokens(text),
         space_symbols=text.space_symbols,
     )
+
+
+def split_protected_tokens(text: options.TokenizerOptions) -> list[str]:
+    """The tokens that ``--protected_tokens`` lists, separated by commas."""
+    return [token for part in text.protected_tokens.split(",") if (token := part.strip())]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import os
 import pathlib
 import pickle
 import random
@@ -61,6 +62,22 @@ def test_tokens_and_ids_equal_the_original(golden):
         assert tokenizer.encode(text) == expected
     texts = [text for text, _ in rows]
     assert tokenizer.encode_batch(texts) == [tokenizer.encode(text) for text in texts]
+
+
+def test_the_tests_of_the_original_release_pass(shared):
+    """As they were released; `tf.test` still has all that they use."""
+    path = shared / "original_tests/tokenization_test.py"
+    if not path.is_file():
+        pytest.skip(f"the original release's tests are absent: no {path}")
+    done = subprocess.run(
+        [sys.executable, str(path)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Ran 10 tests" in done.stderr
 
 
 def test_offsets_cut_what_a_piece_was_made_of(golden):
@@ -339,15 +356,15 @@ def test_text_that_is_no_text_is_refused(make):
 
 
 def test_memory_is_bounded_and_does_not_change_results(make, monkeypatch):
-    monkeypatch.setattr(tokenization, "_MEMO_ENTRIES", 10)
+    monkeypatch.setattr(tokenization, "_CACHE_ENTRIES", 10)
     tokenizer = make(*"abcdefgh", *(f"##{c}" for c in "abcdefgh"))
     draw = random.Random(3)
     for _ in range(50):
         text = " ".join("".join(draw.choices("abcdefghi", k=3)) for _ in range(40))
         assert tokenizer.encode(text) == tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text))
-        assert 0 < len(tokenizer._ids) <= 10
+        assert 0 < len(tokenizer._chunk_ids) <= 10
     tokenizer.encode("x" * 1000)
-    assert max(map(len, tokenizer._ids)) < 1000
+    assert max(map(len, tokenizer._chunk_ids)) < 1000
 
 
 def test_a_tokenizer_can_be_sent_to_another_process(make):

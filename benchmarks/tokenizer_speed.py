@@ -1,11 +1,11 @@
 """Speed of FullTokenizer.encode against the Rust package `tokenizers`, one thread each.
 
   pip install tokenizers
-  python benchmarks/tokenization.py --vocab_file=vocab.txt --input_file='corpus/*.txt'
+  python benchmarks/tokenizer_speed.py --vocab_file=vocab.txt --input_file='corpus/*.txt'
 
-Cold is a first pass with nothing remembered, warm a further one over the same text. Seconds are of
-processor time; the sides take turns and the best of the rounds counts, so that other work on the
-machine disturbs both alike.
+Cold is a first pass with empty caches, warm a second one over the same text. Times are processor
+seconds; the two sides take turns and the best round counts, so that other work on the machine
+slows both down alike.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ import sys
 import time
 from collections.abc import Callable
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-# First in the path stands this folder, whose files have the names of the modules they measure.
-sys.path[0] = str(ROOT)
-# These must stand before the import of `tokenizers`.
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+# `tokenizers` reads these when it is imported.
 os.environ["RAYON_NUM_THREADS"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
@@ -31,7 +29,7 @@ COLD_GOAL, WARM_GOAL = 3.0, 8.0
 
 
 def seconds(call: Callable[[], object]) -> float:
-    """Processor time of a call, threads included."""
+    """Processor time of a call, including its threads."""
     start = time.process_time()
     call()
     return time.process_time() - start
