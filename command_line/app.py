@@ -11,6 +11,7 @@ TensorFlow is not imported here: ``--help`` and flag errors answer at once.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 import os
 import re
@@ -25,18 +26,23 @@ from command_line import errors, parser
 
 
 def run(
-    work: Callable[..., None],
+    work: str | Callable[..., None],
     groups: Sequence[type],
     doc: str,
     argv: Sequence[str] | None = None,
+    *,
+    check: Callable[..., None] | None = None,
 ) -> int:
     """Runs a script: parses flags, calls ``work(*instances)``, turns user errors into one line.
 
     Args:
-      work: the script's work; takes one instance of each group.
+      work: the script's work; takes one instance of each group. A string "module:function" names
+        work that needs TensorFlow: the module is imported once the flags are parsed and checked.
       groups: the flag groups of the script.
       doc: the script's docstring, shown by ``--help``.
       argv: the command line with the program's name first; default ``sys.argv``.
+      check: finds contradictions between flags of several groups; takes the same arguments as the
+        work. Those within one group are found by its ``__post_init__``.
 
     Returns:
       The exit status: 0, 1 (data or files), 2 (flags), 130 (interrupted).
@@ -53,8 +59,11 @@ def run(
     try:
         with _counted(interrupts):
             instances, debug = parser.parse(argv[1:], groups, program)
+            if check is not None:
+                check(*instances)
             _prepare()
-            work(*instances)
+            function = _import_work(work) if isinstance(work, str) else work
+            function(*instances)
         return 0
     except errors.UserError as error:
         return _fail(program, str(error), error.exit_status, debug)
@@ -71,6 +80,13 @@ def run(
         if line is None:
             raise
         return _fail(program, line, 1, debug)
+
+
+def _import_work(path: str) -> Callable[..., None]:
+    """The function that "module:function" names; TensorFlow is imported first, without banner."""
+    module, _, name = path.partition(":")
+    import_tensorflow()
+    return getattr(importlib.import_module(module), name)
 
 
 @contextlib.contextmanager
