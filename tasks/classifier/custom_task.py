@@ -208,7 +208,7 @@ def _check_labels(labels: Sequence[str], kind: str) -> None:
     if len(labels) == 1 and kind == examples.CLASSIFICATION:
         raise errors.FlagError(
             f"--labels={labels[0]}: expected two or more labels, comma separated, or a file with "
-            "one label per line"
+            "one label per line (there is no file of this name with two)"
         )
 
 

@@ -140,7 +140,7 @@ class Task(tf.Module):
     def __init__(self):
         super().__init__()
         config = modeling.BertConfig(vocab_size=len(VOCAB), max_position_embeddings=20)
-        self.model = types.SimpleNamespace(bert=types.SimpleNamespace(config=config))
+        self.model = types.SimpleNamespace(encoder=types.SimpleNamespace(config=config))
         self.table = tf.Variable([2.0**k for k in range(len(VOCAB))])
 
     def probabilities(self, input_ids, input_mask, segment_ids):
