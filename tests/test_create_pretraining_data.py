@@ -6,9 +6,11 @@ import collections
 import gzip
 import hashlib
 import os
+import random
 
 import pytest
 
+import create_pretraining_data
 import pretraining_corpora as corpora
 
 
@@ -227,7 +229,7 @@ def test_text_that_the_vocabulary_does_not_know(run):
     assert "50% of the tokens are [UNK]" in run.warnings("[UNK]")[0]
 
 
-def test_outputs_that_are_no_ordinary_files(run):
+def test_outputs_that_are_not_ordinary_files(run):
     run.write("a b c\n\nd e f\n")
     fifo = run.folder / "fifo"
     os.mkfifo(fifo)
@@ -388,7 +390,7 @@ def test_no_nsp(run):
     assert len(rows) >= 2 * sum(len(document) for document in corpus) / 60
 
 
-def test_random_tokens_only(run):
+def test_all_chosen_tokens_are_shown_unchanged(run):
     run.write(corpora.random_corpus(3, 8, 30, 9))
     rows = run(mask_token_share=0.0, keep_token_share=1.0, random_token_share=0.0)
     for row in rows:
@@ -435,7 +437,7 @@ def groups(row: dict) -> set[int]:
 
 def test_all_pieces_of_a_word_are_masked(run):
     run.write(corpora.random_corpus(4, 9, 20, 9))
-    kinds = collections.Counter()
+    equal_treatment = collections.Counter()
     for row in run(do_whole_word_mask=True, dupe_factor=5, whole_word_one_decision=True):
         hidden = groups(row)
         original = list(row["input_ids"])
@@ -449,10 +451,12 @@ def test_all_pieces_of_a_word_are_masked(run):
             if corpora.CHARACTERS[original[at]].startswith("##") and previous is not None:
                 assert (at in hidden) == (previous in hidden)
                 if at in hidden:
-                    kinds[(row["input_ids"][at] == 4) == (row["input_ids"][previous] == 4)] += 1
+                    equal_treatment[
+                        (row["input_ids"][at] == 4) == (row["input_ids"][previous] == 4)
+                    ] += 1
             previous = at
     # A random token may be [MASK] by chance.
-    assert kinds[True] > 500 and kinds[False] <= 5
+    assert equal_treatment[True] > 500 and equal_treatment[False] <= 5
 
 
 def test_whole_words_without_pieces(run):
@@ -477,3 +481,53 @@ def test_whole_words_without_pieces(run):
                 assert labels[at + 1] == capital[1]
                 together += 1
     assert together > 10
+
+
+# The original release's functions.
+
+
+@pytest.mark.parametrize("whole_words", [False, True])
+def test_create_masked_lm_predictions_draws_as_specified(whole_words):
+    tokens = ["[CLS]", *"ab", "##c", *"de", "[SEP]", "##f", "g", "[MASK]", "[SEP]"]
+    vocab = [*corpora.CHARACTERS, "a"]
+    groups = [[k] for k in (1, 2, 3, 4, 5, 7, 8, 9)]
+    if whole_words:
+        groups = [[1], [2, 3], [4], [5, 7], [8], [9]]
+    for seed in range(50):
+        ours, theirs = random.Random(seed), random.Random(seed)
+        shuffled = list(groups)
+        theirs.shuffle(shuffled)
+        expected, labels = list(tokens), {}
+        for group in shuffled:
+            if len(labels) + len(group) > 4:  # round(11 * 0.4)
+                continue
+            for k in group:
+                labels[k] = tokens[k]
+                if theirs.random() < 0.8:
+                    expected[k] = "[MASK]"
+                elif theirs.random() >= 0.5:
+                    expected[k] = vocab[theirs.randint(0, len(vocab) - 1)]
+        found = create_pretraining_data.create_masked_lm_predictions(
+            tokens, 0.4, 20, vocab, ours, whole_words
+        )
+        assert found == (expected, sorted(labels), [labels[k] for k in sorted(labels)])
+        assert ours.getstate() == theirs.getstate()
+
+
+def test_truncate_seq_pair_draws_as_specified():
+    for seed in range(50):
+        ours, theirs = random.Random(seed), random.Random(seed)
+        a, b = list(range(seed)), list(range(20))
+        expected = list(a), list(b)
+        while sum(map(len, expected)) > 12:
+            longer = expected[0] if len(expected[0]) > len(expected[1]) else expected[1]
+            longer.pop(0 if theirs.random() < 0.5 else -1)
+        create_pretraining_data.truncate_seq_pair(a, b, 12, ours)
+        assert ((a, b), ours.getstate()) == (expected, theirs.getstate())
+
+
+def test_other_functions_name_what_replaces_them():
+    with pytest.raises(AttributeError, match="is replaced by tasks.pretraining.instances.Instance"):
+        _ = create_pretraining_data.TrainingInstance
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = create_pretraining_data.nothing
