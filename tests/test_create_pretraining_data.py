@@ -6,11 +6,9 @@ import collections
 import gzip
 import hashlib
 import os
-import random
 
 import pytest
 
-import create_pretraining_data
 import pretraining_corpora as corpora
 
 
@@ -481,53 +479,3 @@ def test_whole_words_without_pieces(run):
                 assert labels[at + 1] == capital[1]
                 together += 1
     assert together > 10
-
-
-# The original release's functions.
-
-
-@pytest.mark.parametrize("whole_words", [False, True])
-def test_create_masked_lm_predictions_draws_as_specified(whole_words):
-    tokens = ["[CLS]", *"ab", "##c", *"de", "[SEP]", "##f", "g", "[MASK]", "[SEP]"]
-    vocab = [*corpora.CHARACTERS, "a"]
-    groups = [[k] for k in (1, 2, 3, 4, 5, 7, 8, 9)]
-    if whole_words:
-        groups = [[1], [2, 3], [4], [5, 7], [8], [9]]
-    for seed in range(50):
-        ours, theirs = random.Random(seed), random.Random(seed)
-        shuffled = list(groups)
-        theirs.shuffle(shuffled)
-        expected, labels = list(tokens), {}
-        for group in shuffled:
-            if len(labels) + len(group) > 4:  # round(11 * 0.4)
-                continue
-            for k in group:
-                labels[k] = tokens[k]
-                if theirs.random() < 0.8:
-                    expected[k] = "[MASK]"
-                elif theirs.random() >= 0.5:
-                    expected[k] = vocab[theirs.randint(0, len(vocab) - 1)]
-        found = create_pretraining_data.create_masked_lm_predictions(
-            tokens, 0.4, 20, vocab, ours, whole_words
-        )
-        assert found == (expected, sorted(labels), [labels[k] for k in sorted(labels)])
-        assert ours.getstate() == theirs.getstate()
-
-
-def test_truncate_seq_pair_draws_as_specified():
-    for seed in range(50):
-        ours, theirs = random.Random(seed), random.Random(seed)
-        a, b = list(range(seed)), list(range(20))
-        expected = list(a), list(b)
-        while sum(map(len, expected)) > 12:
-            longer = expected[0] if len(expected[0]) > len(expected[1]) else expected[1]
-            longer.pop(0 if theirs.random() < 0.5 else -1)
-        create_pretraining_data.truncate_seq_pair(a, b, 12, ours)
-        assert ((a, b), ours.getstate()) == (expected, theirs.getstate())
-
-
-def test_other_functions_name_what_replaces_them():
-    with pytest.raises(AttributeError, match="is replaced by tasks.pretraining.instances.Instance"):
-        _ = create_pretraining_data.TrainingInstance
-    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        _ = create_pretraining_data.nothing

@@ -6,13 +6,9 @@ import random
 
 import pytest
 
+import create_pretraining_data
 import pretraining_corpora as corpora
 from tasks.pretraining import instances, masking, options
-
-
-@pytest.fixture
-def run(tmp_path, capsys, caplog) -> corpora.Run:
-    return corpora.Run(tmp_path, capsys, caplog)
 
 
 class Oracle:
@@ -182,16 +178,33 @@ def test_against_the_oracle(seed, corpus, changes, whole_words):
         assert (instance.boundary, instance.is_random_next) == (boundary, is_random)
 
 
-def test_records_hold_what_the_oracle_says(run):
-    text = corpora.random_corpus(5, 20, 9, 9)
-    run.write(text)
-    rows = run(max_seq_length=40, max_predictions_per_seq=6, dupe_factor=2, random_seed=99)
-    expected = Oracle(corpora.pieces(text), 99, **SMALL, whole_words=False).build()
-    assert len(rows) == len(expected)
-    for row, (masked, labels, boundary, is_random) in zip(rows, expected, strict=True):
-        corpora.check(row, 40, 6)
-        real = len(masked)
-        assert [corpora.CHARACTERS[token] for token in row["input_ids"][:real]] == masked
-        assert sum(row["input_mask"]) == real == boundary + sum(row["segment_ids"])
-        assert row["masked_lm_positions"][: len(labels)] == list(labels)
-        assert row["next_sentence_labels"] == [int(is_random)]
+# The functions that create_pretraining_data.py had in the original release.
+
+
+@pytest.mark.parametrize("whole_words", [False, True])
+def test_create_masked_lm_predictions_against_the_oracle(whole_words):
+    tokens = ["[CLS]", *"ab", "##c", *"de", "[SEP]", "##f", "g", "[MASK]", "[SEP]"]
+    for seed in range(50):
+        oracle = Oracle([], seed, predictions=20, share=0.4, whole_words=whole_words)
+        expected, labels = oracle.mask(tokens)
+        generator = random.Random(seed)
+        assert create_pretraining_data.create_masked_lm_predictions(
+            tokens, 0.4, 20, corpora.CHARACTERS, generator, whole_words
+        ) == (expected, list(labels), list(labels.values()))
+        assert generator.getstate() == oracle.draws.getstate()
+
+
+def test_truncate_seq_pair_against_the_oracle():
+    for seed in range(50):
+        a, b = list(corpora.LETTERS[: seed % 20 + 1]), list(corpora.LETTERS[:15])
+        oracle = Oracle([], seed, predictions=1, share=0, whole_words=False)
+        masked, labels, boundary, _ = oracle.finish(a, b, False, 12)
+        for position, token in labels.items():
+            masked[position] = token
+        create_pretraining_data.truncate_seq_pair(a, b, 12, random.Random(seed))
+        assert (a, b) == (masked[1 : boundary - 1], masked[boundary:-1])
+
+
+def test_other_functions_name_what_replaces_them():
+    with pytest.raises(AttributeError, match="is replaced by tasks.pretraining.instances.Instance"):
+        _ = create_pretraining_data.TrainingInstance

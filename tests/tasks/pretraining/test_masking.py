@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import array
 import collections
-import math
 import random
 
 import pytest
 
+import pretraining_corpora as corpora
 from tasks.pretraining import masking, options
 
 CLS, SEP, MASK = 2, 3, 4
@@ -22,11 +22,6 @@ def token_ids(**changes) -> masking.TokenIds:
 
 
 IDS = token_ids()
-
-
-def within(hits: int, trials: int, share: float) -> bool:
-    """Whether a binomial count is within five standard deviations (wrong once in 1.7 million)."""
-    return abs(hits - trials * share) < 5 * math.sqrt(trials * share * (1 - share))
 
 
 @pytest.mark.parametrize("make", [list, lambda items: array.array("L", items)])
@@ -70,25 +65,6 @@ def test_two_words_and_three_special_tokens_give_one_prediction():
         assert labels == [tokens[positions[0]]]
 
 
-def test_draws_in_the_order_of_the_specification():
-    tokens = [CLS, *range(10, 60), SEP, *range(70, 120), SEP]
-    for seed in range(20):
-        shown, positions, labels = masking.mask(tokens, b"", DEFAULTS, IDS, random.Random(seed))
-        draws = random.Random(seed)
-        candidates = [*range(1, 51), *range(52, 102)]
-        draws.shuffle(candidates)
-        expected = list(tokens)
-        chosen = candidates[: round(103 * 0.15)]
-        for at in chosen:
-            if draws.random() < 0.8:
-                expected[at] = MASK
-            elif draws.random() >= 0.5:
-                expected[at] = draws.randint(0, len(VOCABULARY) - 1)
-        assert shown == expected
-        assert positions == sorted(chosen)
-        assert labels == [tokens[at] for at in positions]
-
-
 @pytest.mark.parametrize("shares", [(0.8, 0.1, 0.1), (1.0, 0.0, 0.0), (0.0, 0.25, 0.75)])
 def test_shares_of_the_mix(shares):
     masked, kept, replaced = shares
@@ -109,8 +85,8 @@ def test_shares_of_the_mix(shares):
         assert all(shown[at] == tokens[at] for at in untouched)
     total = 1000 * 19
     assert counts.total() == total
-    assert within(counts["masked"], total, masked) or counts["masked"] == total * masked
-    assert within(counts["kept"], total, kept) or counts["kept"] == total * kept
+    assert corpora.within(counts["masked"], total, masked) or counts["masked"] == total * masked
+    assert corpora.within(counts["kept"], total, kept) or counts["kept"] == total * kept
 
 
 def test_replacements_come_from_the_whole_vocabulary():
@@ -124,7 +100,7 @@ def test_replacements_come_from_the_whole_vocabulary():
         shown, positions, _ = masking.mask([CLS, *range(100, 225), SEP], b"", data, ids, generator)
         drawn.update(shown[at] for at in positions)
     assert set(drawn) == set(range(85))
-    assert within(sum(drawn[token] for token in range(5)), drawn.total(), 5 / 85)
+    assert corpora.within(sum(drawn[token] for token in range(5)), drawn.total(), 5 / 85)
 
 
 def test_control_tokens_inside_the_text_are_never_masked():
@@ -144,7 +120,7 @@ def test_every_position_is_equally_likely():
     for _ in range(4000):
         hits.update(masking.mask([CLS, *range(10, 50), SEP], b"", DEFAULTS, IDS, generator)[1])
     assert set(hits) == set(range(1, 41))
-    assert all(within(count, 4000, 6 / 40) for count in hits.values())
+    assert all(corpora.within(count, 4000, 6 / 40) for count in hits.values())
 
 
 # Whole words.
@@ -204,7 +180,7 @@ def two_piece_words(one_decision: bool) -> tuple[int, int]:
 def test_each_piece_of_a_word_decides_for_itself():
     words, mixed = two_piece_words(one_decision=False)
     assert words == 300 * 9
-    assert within(mixed, words, 1 - 0.8**2 - 0.1**2 - 0.1**2)
+    assert corpora.within(mixed, words, 1 - 0.8**2 - 0.1**2 - 0.1**2)
 
 
 def test_one_decision_a_word():

@@ -57,14 +57,6 @@ def test_parse(encoded_here):
         np.testing.assert_array_equal(tensor, [row[name] for row in rows])
 
 
-def test_parse_in_a_pipeline(tmp_path):
-    path = write(tmp_path / "a", *[records.encode_example(FEATURES, values())] * 5)
-    batches = (
-        tf.data.TFRecordDataset(path).batch(2).map(lambda rows: record_files.parse(FEATURES, rows))
-    )
-    assert [batch["input_ids"].shape[0] for batch in batches] == [2, 2, 1]
-
-
 # Writing.
 
 
