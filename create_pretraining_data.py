@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import random
 import signal
 import sys
 import threading
@@ -24,6 +25,17 @@ from tasks.pretraining import options as pretraining_options
 _log = logging.getLogger(__name__)
 
 
+# Names of the original release, and what takes their place.
+_REPLACED = {
+    "TrainingInstance": "tasks.pretraining.instances.Instance",
+    "create_training_instances": "tasks.pretraining.shards.build_shard",
+    "create_instances_from_document": "tasks.pretraining.instances.InstanceBuilder",
+    "write_instance_to_example_files": (
+        "tasks.pretraining.instances.serialize with record_files.RoundRobinWriter"
+    ),
+}
+
+
 def work(data: pretraining_options.PretrainingDataOptions, text: options.TokenizerOptions) -> None:
     """Reads the corpus, has the shards built, writes the files."""
     paths = inputs.expand("input_file", data.input_file)
@@ -33,79 +45,44 @@ def work(data: pretraining_options.PretrainingDataOptions, text: options.Tokeniz
     targets = outputs.check_files("output_file", targets, [*paths, text.vocab_file])
     tokenizer = tokenization.create_tokenizer(text)
     tokenization.check_vocab(tokenizer, text.vocab_file)
-    _check_limit(data)
+    _warn_about_limit(data)
     _log_list("Reading from", paths)
     _log_list("Writing to", targets)
-    job = shards.Job(
-        encode=tokenizer.encode,
-        continues=bytes(token.startswith("##") for token in tokenizer.tokens),
-        recipe=_recipe(tokenizer, data),
-        unknown_id=tokenizer.vocab["[UNK]"],
-        dupe_factor=data.dupe_factor,
-        random_seed=data.random_seed,
-    )
+    features = records.pretraining_features(data.max_seq_length, data.max_predictions_per_seq)
+    job = shards.Job(encode=tokenizer.encode, ids=masking.token_ids(tokenizer), data=data)
     with _terminable(), local_runner.Pool(data.num_workers, job, corpus.corpus_size(paths)) as pool:
         results = pool.build(corpus.cut(paths, data.shard_size_mb * 1e6))
         if results is None:
             raise errors.UserError(_no_text(paths))
+        app.import_tensorflow()  # only now: it takes seconds, in which the workers are busy
+        from tasks.pretraining import record_files
+
         counts = shards.Counts()
-        app.import_tensorflow()  # while the workers are at it
-        with records.RoundRobinWriter(targets) as writer:
+        with record_files.RoundRobinWriter(targets) as writer:
             for built in results:
                 counts += built.counts
                 for record in built.read():
                     if writer.count < data.log_examples:
-                        _log_example(record, tokenizer, data)
+                        _log_example(record_files.decode_example(features, record), tokenizer)
                     writer.write(record)
             _check_counts(counts, paths, data)
     _warn(counts, data)
     _log.info("Wrote %d total instances", writer.count)
 
 
-def _recipe(
-    tokenizer: tokenization.FullTokenizer, data: pretraining_options.PretrainingDataOptions
-) -> instances.InstanceConfig:
-    vocab = tokenizer.vocab
-    others = data.keep_token_share + data.random_token_share
-    words = ""
-    if data.do_whole_word_mask:
-        words = "spaces" if data.whole_word_from_spaces else "pieces"
-    return instances.InstanceConfig(
-        max_seq_length=data.max_seq_length,
-        max_predictions_per_seq=data.max_predictions_per_seq,
-        short_seq_prob=data.short_seq_prob,
-        single_segment=data.no_nsp,
-        words=words,
-        cls_id=vocab["[CLS]"],
-        sep_id=vocab["[SEP]"],
-        masking=masking.MaskingConfig(
-            share=data.masked_lm_prob,
-            limit=data.max_predictions_per_seq,
-            mask_share=data.mask_token_share,
-            keep_share=data.keep_token_share / others if others else 0.0,
-            mask_id=vocab["[MASK]"],
-            pool=list(vocab.values()),
-            # Only --protected_tokens brings these into a text.
-            never=frozenset(vocab[token] for token in ("[PAD]", "[CLS]", "[SEP]", "[MASK]")),
-            whole_words=data.do_whole_word_mask,
-            one_decision=data.whole_word_one_decision,
-        ),
-    )
-
-
 def _items(comma_separated: str) -> list[str]:
     return [item.strip() for item in comma_separated.split(",") if item.strip()]
 
 
-def _check_limit(data: pretraining_options.PretrainingDataOptions) -> None:
-    wanted = data.masked_lm_prob * data.max_seq_length
-    if wanted > data.max_predictions_per_seq:
+def _warn_about_limit(data: pretraining_options.PretrainingDataOptions) -> None:
+    requested = data.masked_lm_prob * data.max_seq_length
+    if requested > data.max_predictions_per_seq:
         _log.warning(
             "--masked_lm_prob=%g of --max_seq_length=%d are %g tokens, but "
-            "--max_predictions_per_seq=%d: long examples get fewer masked tokens than asked for",
+            "--max_predictions_per_seq=%d: long examples get fewer masked tokens than requested",
             data.masked_lm_prob,
             data.max_seq_length,
-            wanted,
+            requested,
             data.max_predictions_per_seq,
         )
 
@@ -127,7 +104,7 @@ def _check_counts(
     if not counts.instances:
         raise errors.UserError(
             f"not one of the {counts.dropped} instances has a token that may be masked: with "
-            " --do_whole_word_mask a word must not have more pieces than are masked in an example; "
+            "--do_whole_word_mask a word must not have more pieces than are masked in an example; "
             "a larger --masked_lm_prob or --max_predictions_per_seq allows more"
         )
 
@@ -177,20 +154,11 @@ def _log_list(title: str, paths: Sequence[str]) -> None:
         _log.info("  %s", path)
 
 
-def _log_example(
-    record: bytes,
-    tokenizer: tokenization.FullTokenizer,
-    data: pretraining_options.PretrainingDataOptions,
-) -> None:
-    import tensorflow as tf
-
-    found = tf.train.Example.FromString(record).features.feature
-    length = sum(found["input_mask"].int64_list.value)
-    tokens = tokenizer.convert_ids_to_tokens(found["input_ids"].int64_list.value[:length])
+def _log_example(values: dict[str, list], tokenizer: tokenization.FullTokenizer) -> None:
+    length = sum(values["input_mask"])
+    tokens = tokenizer.convert_ids_to_tokens(values["input_ids"][:length])
     lines = [f"tokens: {' '.join(tokens)}"]
-    for feature in records.pretraining_features(data.max_seq_length, data.max_predictions_per_seq):
-        values = getattr(found[feature.name], f"{feature.kind}_list").value
-        lines.append(f"{feature.name}: {' '.join(map(str, values))}")
+    lines += [f"{name}: {' '.join(map(str, numbers))}" for name, numbers in values.items()]
     _log.info("*** Example ***\n%s", "\n".join(lines))
 
 
@@ -212,11 +180,64 @@ def _terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def create_masked_lm_predictions(
+    tokens: Sequence[str],
+    masked_lm_prob: float,
+    max_predictions_per_seq: int,
+    vocab_words: Sequence[str],
+    rng: random.Random,
+    do_whole_word_mask: bool = False,
+) -> tuple[list[str], list[int], list[str]]:
+    """The original release's function, draw for draw; its last argument was a flag.
+
+    Returns:
+      The tokens with some masked, their positions, and the original tokens there.
+    """
+    words = list(dict.fromkeys([*vocab_words, *tokens, "[CLS]", "[SEP]", "[MASK]"]))
+    number = {word: index for index, word in enumerate(words)}
+    ids = masking.TokenIds(
+        cls=number["[CLS]"],
+        sep=number["[SEP]"],
+        mask=number["[MASK]"],
+        unknown=-1,
+        never_masked=frozenset((number["[CLS]"], number["[SEP]"])),
+        replacements=[number[word] for word in vocab_words],
+        is_continuation=b"",
+    )
+    data = pretraining_options.PretrainingDataOptions(
+        masked_lm_prob=masked_lm_prob,
+        max_predictions_per_seq=max_predictions_per_seq,
+        do_whole_word_mask=do_whole_word_mask,
+    )
+    masked, positions, labels = masking.mask(
+        [number[token] for token in tokens],
+        [token.startswith("##") for token in tokens],
+        data,
+        ids,
+        rng,
+    )
+    return [words[k] for k in masked], positions, [words[k] for k in labels]
+
+
+def truncate_seq_pair(
+    tokens_a: list, tokens_b: list, max_num_tokens: int, rng: random.Random
+) -> None:
+    """The original release's function, draw for draw: truncates both lists in place."""
+    a, b = instances.truncate_pair(len(tokens_a), len(tokens_b), max_num_tokens, rng)
+    tokens_a[:], tokens_b[:] = tokens_a[a], tokens_b[b]
+
+
+def __getattr__(name: str) -> object:
+    if name in _REPLACED:
+        raise AttributeError(f"create_pretraining_data.{name} is replaced by {_REPLACED[name]}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     return app.run(
         work,
         [pretraining_options.PretrainingDataOptions, options.TokenizerOptions],
-        __doc__ or "",
+        __doc__,
         argv,
     )
 

@@ -24,14 +24,14 @@ from system import atomic_files, inputs, outputs
 
 _log = logging.getLogger(__name__)
 
-# A character rarer than this share of all is left out, else the thousands of characters that large
-# corpora hold a few times would crowd the pieces out.
+# A character rarer than this share of all is left out: otherwise the thousands of characters that
+# large corpora have a few times would take the room of pieces.
 _RARE_CHARACTER = 1e-6
-# The learner keeps all substrings of all its words in memory: some 6 kB a word.
+# The learner keeps all substrings of all its words in memory: about 6 kB a word.
 _MOST_LEARNED_WORDS = 200_000
 _MOST_COUNTED_WORDS = 5_000_000
 _MOST_WAITING_CHUNKS = 200_000
-# A threshold is good when it gives at most this many times the pieces wanted; the rest is cut off.
+# A threshold is accepted when it gives at most this many times the requested pieces.
 _SLACK = 1.02
 _SECONDS_BETWEEN_LINES = 5.0
 
@@ -77,15 +77,15 @@ def work(vocab_options: VocabOptions) -> None:
     pieces = learn_pieces(words, set(alphabet), room - len(alphabet), vocab_options.min_count)
     vocab = [*special, *alphabet, *pieces]
     if len(vocab) < vocab_options.vocab_size:
-        # At a lower --min_count every word that was too rare becomes an entry.
-        helps = any(
+        # With a lower --min_count every word that was too rare becomes an entry.
+        lower_count_helps = any(
             count < vocab_options.min_count and word not in vocab for word, count in words.items()
         )
         _log.warning(
-            "the text gives %d entries, --vocab_size=%d was asked for; give more text%s",
+            "the text gives %d entries, --vocab_size=%d was requested; give more text%s",
             len(vocab),
             vocab_options.vocab_size,
-            " or --min_count=1" if helps else "",
+            " or --min_count=1" if lower_count_helps else "",
         )
     app.import_tensorflow()
     import tensorflow as tf
@@ -188,7 +188,7 @@ def choose_alphabet(
     room: int,
     min_count: int,
 ) -> list[str]:
-    """The entries from which any word can be spelled: ``c`` and ``##c`` for each character.
+    """The entries with which any word can be spelled: ``c`` and ``##c`` for each character.
 
     Args:
       words: how often each word occurs.
@@ -227,18 +227,18 @@ def choose_alphabet(
 
 
 def learn_pieces(
-    words: collections.Counter[str], alphabet: set[str], wanted: int, min_count: int
+    words: collections.Counter[str], alphabet: set[str], num_pieces: int, min_count: int
 ) -> list[str]:
     """Pieces of two and more characters, the most frequent first.
 
     Args:
       words: how often each word occurs.
       alphabet: single-character entries; words with other characters are left aside.
-      wanted: number of pieces.
+      num_pieces: number of pieces.
       min_count: least occurrences of a word to learn from.
 
     Returns:
-      ``wanted`` pieces, or all there are.
+      ``num_pieces`` pieces, or all there are.
     """
     spelled = [
         (word, count)
@@ -248,8 +248,8 @@ def learn_pieces(
     unknown = words.total() - sum(n for word, n in words.items() if alphabet.issuperset(word))
     _log.info("%.4f %% of the words have a rare character", 100 * unknown / words.total())
     spelled.sort(key=lambda item: (-item[1], item[0]))
-    spelled = spelled[: max(_MOST_LEARNED_WORDS, 4 * wanted)]
-    if wanted <= 0 or not spelled:
+    spelled = spelled[: max(_MOST_LEARNED_WORDS, 4 * num_pieces)]
+    if num_pieces <= 0 or not spelled:
         return []
     app.import_tensorflow()
     from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
@@ -258,7 +258,7 @@ def learn_pieces(
         # Equal bounds make it a single pass: its own search ends anywhere within its slack.
         vocab = learner.learn(
             spelled,
-            vocab_size=wanted,
+            vocab_size=num_pieces,
             reserved_tokens=[],
             lower_thresh=threshold,
             upper_thresh=threshold,
@@ -266,41 +266,41 @@ def learn_pieces(
         )
         return [piece for piece in vocab if len(piece.removeprefix("##")) > 1]
 
-    guess = spelled[min(wanted, len(spelled)) - 1][1]
-    return trim(search(learn, wanted, guess), wanted)
+    guess = spelled[min(num_pieces, len(spelled)) - 1][1]
+    return trim(search(learn, num_pieces, guess), num_pieces)
 
 
-def trim(pieces: list[str], wanted: int) -> list[str]:
-    """Keeps the first ``wanted`` pieces; of equally frequent ones at the cut, the shortest.
+def trim(pieces: list[str], num_pieces: int) -> list[str]:
+    """Keeps the first ``num_pieces`` pieces; of equally frequent ones at the cut, the shortest.
 
     Args:
-      pieces: the most frequent first, equally frequent ones in alphabetical order. The latter is
-        how they are told, and why a plain cut would keep words in a and lose those in z. Short
-        ones fit into more words: they serve other text better.
-      wanted: number of pieces.
+      pieces: the most frequent first, equally frequent ones in alphabetical order: this is how ties
+        are recognised, and why a plain cut would keep words in a and lose those in z. Short pieces
+        occur in more words, so they serve other text better.
+      num_pieces: number of pieces.
     """
-    if len(pieces) <= wanted:
+    if len(pieces) <= num_pieces:
         return pieces
-    start = end = wanted
+    start = end = num_pieces
     while start > 0 and pieces[start - 1] < pieces[start]:
         start -= 1
     while end < len(pieces) and pieces[end - 1] < pieces[end]:
         end += 1
     shortest = sorted(pieces[start:end], key=lambda piece: (len(piece.removeprefix("##")), piece))
-    return pieces[:start] + sorted(shortest[: wanted - start])
+    return pieces[:start] + sorted(shortest[: num_pieces - start])
 
 
-def search(learn: Callable[[int], list[str]], wanted: int, guess: int) -> list[str]:
-    """Finds the threshold that gives ``wanted`` pieces or a little more.
+def search(learn: Callable[[int], list[str]], num_pieces: int, guess: int) -> list[str]:
+    """Finds the threshold that gives ``num_pieces`` pieces or a little more.
 
     Args:
       learn: threshold → pieces; the higher the threshold, the fewer pieces.
-      wanted: number of pieces.
+      num_pieces: number of pieces.
       guess: threshold to begin with, at least 1.
 
     Returns:
-      The pieces at the highest threshold with at least ``wanted`` pieces, or at a lower one with
-      hardly more, or at threshold 1 if even that gives fewer.
+      The pieces at the highest threshold with at least ``num_pieces``, or at a lower one with hardly
+      more, or at threshold 1 if even that gives fewer.
     """
     enough: list[str] | None = None
     low, high = 0, sys.maxsize  # thresholds: enough pieces at low (if above 0), too few at high
@@ -312,23 +312,23 @@ def search(learn: Callable[[int], list[str]], wanted: int, guess: int) -> list[s
             "learning: %d pieces occur at least %d times, %d wanted (%.1f s)",
             len(pieces),
             threshold,
-            wanted,
+            num_pieces,
             time.monotonic() - start,
         )
-        if len(pieces) >= wanted:
+        if len(pieces) >= num_pieces:
             low, enough = threshold, pieces
         else:
             high = threshold
         if threshold == 1 and enough is None:
             return pieces
-        if enough is not None and (len(enough) <= _SLACK * wanted or high - low <= 1):
+        if enough is not None and (len(enough) <= _SLACK * num_pieces or high - low <= 1):
             return enough
         if low and high < sys.maxsize:
             threshold = math.isqrt(low * high)
         else:
             # The number of pieces falls about as one over the threshold. No small steps: where it
             # does not, they would never end.
-            ratio = len(pieces) / wanted
+            ratio = len(pieces) / num_pieces
             threshold = math.ceil(threshold * (max(ratio, 1.25) if low else min(ratio, 0.8)))
         threshold = min(max(threshold, low + 1), high - 1)
 

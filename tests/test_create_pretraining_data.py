@@ -227,7 +227,7 @@ def test_text_that_the_vocabulary_does_not_know(run):
     assert "50% of the tokens are [UNK]" in run.warnings("[UNK]")[0]
 
 
-def test_outputs_that_are_no_ordinary_files(run):
+def test_outputs_that_are_not_ordinary_files(run):
     run.write("a b c\n\nd e f\n")
     fifo = run.folder / "fifo"
     os.mkfifo(fifo)
@@ -388,7 +388,7 @@ def test_no_nsp(run):
     assert len(rows) >= 2 * sum(len(document) for document in corpus) / 60
 
 
-def test_random_tokens_only(run):
+def test_all_chosen_tokens_are_shown_unchanged(run):
     run.write(corpora.random_corpus(3, 8, 30, 9))
     rows = run(mask_token_share=0.0, keep_token_share=1.0, random_token_share=0.0)
     for row in rows:
@@ -435,7 +435,7 @@ def groups(row: dict) -> set[int]:
 
 def test_all_pieces_of_a_word_are_masked(run):
     run.write(corpora.random_corpus(4, 9, 20, 9))
-    kinds = collections.Counter()
+    equal_treatment = collections.Counter()
     for row in run(do_whole_word_mask=True, dupe_factor=5, whole_word_one_decision=True):
         hidden = groups(row)
         original = list(row["input_ids"])
@@ -449,10 +449,12 @@ def test_all_pieces_of_a_word_are_masked(run):
             if corpora.CHARACTERS[original[at]].startswith("##") and previous is not None:
                 assert (at in hidden) == (previous in hidden)
                 if at in hidden:
-                    kinds[(row["input_ids"][at] == 4) == (row["input_ids"][previous] == 4)] += 1
+                    equal_treatment[
+                        (row["input_ids"][at] == 4) == (row["input_ids"][previous] == 4)
+                    ] += 1
             previous = at
     # A random token may be [MASK] by chance.
-    assert kinds[True] > 500 and kinds[False] <= 5
+    assert equal_treatment[True] > 500 and equal_treatment[False] <= 5
 
 
 def test_whole_words_without_pieces(run):

@@ -181,6 +181,21 @@ def test_mistakes_end_in_one_line_before_anything_is_written(folder, tmp_path, c
     fails(1, "other.tfrecord: records lack input_ids", f"--input_file={folder}/other.tfrecord")
 
 
+def test_contradicting_flags_are_found_without_tensorflow(tmp_path):
+    flags = ["--bert_config_file=c", "--input_file=i", f"--output_dir={tmp_path}", "--do_train"]
+    code = (
+        "import sys, run_pretraining\n"
+        f"assert run_pretraining.main(['x.py', *{flags}, '--eval_checkpoint=best']) == 2\n"
+        "assert 'tensorflow' not in sys.modules and 'numpy' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_functions_of_the_original_release_name_what_replaces_them():
+    with pytest.raises(AttributeError, match="gather_indexes is replaced by modeling.BertModel"):
+        _ = run_pretraining.gather_indexes
+
+
 def test_records_of_a_larger_vocabulary(folder, tmp_path, capsys):
     tiny.write_config(folder / "fewer.json", vocab_size=40)
     flags = _flags(folder, tmp_path, "--do_train", "--num_train_steps=5", config="fewer.json")

@@ -2,28 +2,39 @@
 
 Everything is drawn from one generator in the order of the original release (its documents shuffle,
 its targets, its pairs, its truncation, its masks), so the same seed gives the same examples. Two
-things differ on purpose: a pair that had to be drawn from one and the same document is never
-labelled "random" when it is the true continuation (see ``_elsewhere``), and an example in which
-nothing can be masked is dropped.
+things differ on purpose: a pair whose segments both come from one document is never labelled
+"random" when it is the true continuation (see ``_random_segment_same_document``), and an example in
+which nothing can be masked is dropped.
 
-Tokens are vocabulary ids. A document is one flat list of tokens and the places where its sentences
-begin, so a run of sentences is a slice, and where a run reaches a length is a binary search.
+Tokens are vocabulary ids. A document is one flat list of tokens and the indices at which its
+sentences start, so that consecutive sentences are a slice, and the sentence at which they reach a
+length is found by binary search.
 """
 
 from __future__ import annotations
 
 import bisect
-import dataclasses
 import random
 import re
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from tasks.pretraining import masking, records
+from tasks.pretraining import masking, options, records
 
 # What separates words in the tokenizer: tab, LF, CR and categories Zs, Zl, Zp. (str.split also
-# parts at control characters, which the tokenizer deletes, and so joins what stands around them.)
+# splits at control characters, which the tokenizer deletes, joining the text on their two sides.)
 _SPACES = re.compile("[ \t\n\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
+
+
+class Segment(typing.NamedTuple):
+    """Consecutive tokens of a document, and its ``is_continuation`` for them."""
+
+    tokens: list[int]
+    is_continuation: bytes
+
+    def cut(self, part: slice) -> Segment:
+        """Some of its tokens."""
+        return Segment(self.tokens[part], self.is_continuation[part])
 
 
 class Document(typing.NamedTuple):
@@ -31,36 +42,41 @@ class Document(typing.NamedTuple):
 
     Attributes:
       tokens: all sentences, one after the other.
-      begins: index of the first token of each sentence, and at the end the number of tokens.
-      joins: one byte a token: 1 where it belongs to the word of the token before it. Empty if
-        examples are not masked by words.
+      starts: index of the first token of each sentence, and at the end the number of tokens.
+      is_continuation: for each token 1 if it belongs to the word of the token before it, else 0.
+        Empty if examples are not masked by words.
     """
 
     tokens: list[int]
-    begins: list[int]
-    joins: bytes
+    starts: list[int]
+    is_continuation: bytes
 
     @property
-    def sentences(self) -> int:
+    def num_sentences(self) -> int:
         """Number of sentences."""
-        return len(self.begins) - 1
+        return len(self.starts) - 1
 
-    def run(self, first: int, length: int, stop: int) -> int:
-        """Where a run of whole sentences ends that starts at sentence ``first``: at the first end
-        with ``length`` tokens or more, at ``stop`` at the latest; it has at least one sentence."""
-        begins = self.begins
-        end = bisect.bisect_left(begins, begins[first] + length, first + 1)
+    def span_end(self, first: int, length: int, stop: int) -> int:
+        """The sentence before which a span ends that starts at sentence ``first`` and has at least
+        one sentence and ``length`` tokens; ``stop`` if it is not reached before."""
+        starts = self.starts
+        end = bisect.bisect_left(starts, starts[first] + length, first + 1)
         return end if end < stop else stop
+
+    def segment(self, first: int, end: int) -> Segment:
+        """The tokens of sentences ``first`` to ``end`` - 1."""
+        whole = Segment(self.tokens, self.is_continuation)
+        return whole.cut(slice(self.starts[first], self.starts[end]))
 
 
 class Instance(typing.NamedTuple):
     """An example before padding.
 
     Attributes:
-      tokens: as the model sees them, ``[CLS]`` A ``[SEP]`` B ``[SEP]`` or ``[CLS]`` A ``[SEP]``.
+      tokens: the input of the model, ``[CLS]`` A ``[SEP]`` B ``[SEP]`` or ``[CLS]`` A ``[SEP]``.
       boundary: number of tokens of segment 0: through the first ``[SEP]``.
-      positions: where tokens are masked, ascending.
-      labels: what stood there.
+      positions: of the masked tokens, ascending.
+      labels: the original tokens at these positions.
       is_random_next: 1 if B does not follow A, else 0.
     """
 
@@ -71,38 +87,9 @@ class Instance(typing.NamedTuple):
     is_random_next: int
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class InstanceConfig:
-    """How examples are made; the fields are the flags of the same names and what follows from them.
-
-    Attributes:
-      max_seq_length: most tokens of an example, special tokens included.
-      max_predictions_per_seq: places for masked tokens in a record.
-      short_seq_prob: share of the passes over a document that make shorter examples.
-      single_segment: examples of one segment, without next-sentence pairs.
-      words: how words are told: "" (not needed), "pieces" (## joins) or "spaces".
-      masking: what is masked.
-      cls_id, sep_id: ids of ``[CLS]`` and ``[SEP]``.
-    """
-
-    max_seq_length: int
-    max_predictions_per_seq: int
-    short_seq_prob: float
-    single_segment: bool
-    words: str
-    masking: masking.MaskingConfig
-    cls_id: int
-    sep_id: int
-
-    @property
-    def room(self) -> int:
-        """Most tokens of text in an example."""
-        return self.max_seq_length - (2 if self.single_segment else 3)
-
-
 def shard_generator(seed: int, shard: int) -> random.Random:
-    """The generator of a shard. The first has the plain seed, as the original release, which knew
-    no shards; the others get seeds that share nothing with it or with each other."""
+    """The generator of a shard. The first has the plain seed, as the original release, which had no
+    shards; the others get seeds that share nothing with it or with each other."""
     return random.Random(seed if shard == 0 else f"{seed} shard {shard}")
 
 
@@ -112,43 +99,43 @@ def shard_generator(seed: int, shard: int) -> random.Random:
 
 
 def read_documents(
-    text: str,
-    encode: Callable[[str], list[int]],
-    words: str,
-    continues: Sequence[int],
+    documents: Iterable[Sequence[str]],
+    encode: Callable[[str], Sequence[int]],
+    data: options.PretrainingDataOptions,
+    ids: masking.TokenIds,
 ) -> list[Document]:
-    """Tokenizes a shard.
+    """Tokenizes the documents of a shard.
 
     Args:
-      text: one sentence a line, an empty line between documents.
+      documents: each a list of sentences.
       encode: the tokenizer: sentence → ids.
-      words: as in ``Recipe``.
-      continues: for each id 1 if its piece begins with ``##``, else 0.
+      data: whether examples are masked by words, and what a word is.
+      ids: of the vocabulary.
 
     Returns:
       The documents that have tokens; sentences without tokens are left out.
     """
-    documents = []
-    for block in text.split("\n\n"):
+    tokenized = []
+    for lines in documents:
         tokens: list[int] = []
-        begins = [0]
-        joins = bytearray()
-        for line in block.split("\n"):
-            if words == "spaces":
+        starts = [0]
+        is_continuation = bytearray()
+        for line in lines:
+            if data.whole_word_from_spaces:
                 for word in filter(None, _SPACES.split(line)):
-                    ids = encode(word)
-                    tokens += ids
-                    joins += b"\0" + b"\1" * (len(ids) - 1) if ids else b""
+                    pieces = encode(word)
+                    tokens += pieces
+                    is_continuation += b"\0" + b"\1" * (len(pieces) - 1) if pieces else b""
             else:
                 tokens += encode(line)
-            if len(tokens) > begins[-1]:
-                begins.append(len(tokens))
+            if len(tokens) > starts[-1]:
+                starts.append(len(tokens))
         if not tokens:
             continue
-        if words == "pieces":
-            joins += bytes(map(continues.__getitem__, tokens))
-        documents.append(Document(tokens, begins, bytes(joins)))
-    return documents
+        if data.do_whole_word_mask and not data.whole_word_from_spaces:
+            is_continuation += bytes(map(ids.is_continuation.__getitem__, tokens))
+        tokenized.append(Document(tokens, starts, bytes(is_continuation)))
+    return tokenized
 
 
 # --------------------------------------------------------------------------------------------------
@@ -156,120 +143,158 @@ def read_documents(
 # --------------------------------------------------------------------------------------------------
 
 
-def one_pass(
-    documents: Sequence[Document], recipe: InstanceConfig, generator: random.Random
-) -> Iterator[Instance | None]:
-    """Walks once through all documents.
+class InstanceBuilder:
+    """Makes the instances of a shard.
 
     Args:
-      documents: in the order of the walk, which the caller shuffles once and keeps for all passes.
-      recipe: how.
-      generator: where the last pass left it.
-
-    Yields:
-      Instances; ``None`` for one in which nothing can be masked.
+      documents: in the order of the walk, the same in every pass.
+      data: how.
+      ids: of the vocabulary.
+      generator: draws everything.
     """
-    make = _singles if recipe.single_segment else _pairs
-    for index in range(len(documents)):
-        target = recipe.room
-        if generator.random() < recipe.short_seq_prob:
-            target = generator.randint(2, recipe.room)
-        yield from make(documents, index, target, recipe, generator)
 
+    def __init__(
+        self,
+        documents: Sequence[Document],
+        data: options.PretrainingDataOptions,
+        ids: masking.TokenIds,
+        generator: random.Random,
+    ):
+        self._documents = documents
+        self._data = data
+        self._ids = ids
+        self._generator = generator
+        # Most tokens of text, beside [CLS] and the [SEP] of each segment.
+        self._room = data.max_seq_length - (2 if data.no_nsp else 3)
 
-def _pairs(
-    documents: Sequence[Document],
-    index: int,
-    target: int,
-    recipe: InstanceConfig,
-    generator: random.Random,
-) -> Iterator[Instance | None]:
-    """Examples of two segments from one document: ``target`` is the length to gather in each."""
-    document = documents[index]
-    begins, last = document.begins, document.sentences
-    at = 0
-    while at < last:
-        end = document.run(at, target, last)
-        middle = at + 1
-        if end - at > 1:
-            middle = at + generator.randint(1, end - at - 1)
-        random_next = end - at == 1 or generator.random() < 0.5
-        source, first, stop = document, middle, end
-        if random_next:
-            wanted = target - (begins[middle] - begins[at])
-            source = documents[_draw_other(index, len(documents), generator)]
-            if source is document:
-                random_next, first, stop = _elsewhere(document, at, middle, wanted, generator)
-            else:
-                first = generator.randint(0, source.sentences - 1)
-                stop = source.run(first, wanted, source.sentences)
-        yield _pair(
-            (document, begins[at], begins[middle]),
-            (source, source.begins[first], source.begins[stop]),
-            random_next,
-            recipe,
-            generator,
+    def one_pass(self) -> Iterator[Instance | None]:
+        """Walks once through all documents.
+
+        Yields:
+          Instances; ``None`` for one in which nothing can be masked.
+        """
+        build = self._single_segments if self._data.no_nsp else self._pairs
+        for index in range(len(self._documents)):
+            target = self._room
+            if self._generator.random() < self._data.short_seq_prob:
+                target = self._generator.randint(2, self._room)
+            yield from build(index, target)
+
+    def _pairs(self, index: int, target: int) -> Iterator[Instance | None]:
+        """Examples of two segments from one document; each gathers ``target`` tokens."""
+        document, generator = self._documents[index], self._generator
+        starts, count = document.starts, document.num_sentences
+        first = 0
+        while first < count:
+            end = document.span_end(first, target, count)
+            middle = first + 1
+            if end - first > 1:
+                middle = first + generator.randint(1, end - first - 1)
+            is_random_next = end - first == 1 or generator.random() < 0.5
+            other, b_first, b_end = document, middle, end
+            if is_random_next:
+                b_length = target - (starts[middle] - starts[first])
+                other = self._draw_document(index)
+                if other is document:
+                    is_random_next, b_first, b_end = self._random_segment_same_document(
+                        document, first, middle, b_length
+                    )
+                else:
+                    b_first = generator.randint(0, other.num_sentences - 1)
+                    b_end = other.span_end(b_first, b_length, other.num_sentences)
+            a, b = document.segment(first, middle), other.segment(b_first, b_end)
+            yield self._pair(a, b, is_random_next)
+            # The next pair starts with the sentences that B did not use.
+            first = middle if is_random_next else end
+
+    def _draw_document(self, index: int) -> Document:
+        """A document other than ``index``; after ten draws of that one, that one."""
+        drawn = index
+        for _ in range(10):
+            drawn = self._generator.randint(0, len(self._documents) - 1)
+            if drawn != index:
+                break
+        return self._documents[drawn]
+
+    def _random_segment_same_document(
+        self, document: Document, first: int, middle: int, length: int
+    ) -> tuple[bool, int, int]:
+        """Second segment of a "random" pair that must come from the document of the first one.
+
+        This happens in a corpus (or shard) of a single document, and with few documents by bad
+        luck. The original release took any sentences, also the true continuation. Here the segment
+        avoids the first one and the sentence that follows it. Where nothing else is left, the pair
+        is labelled as what it is, an actual continuation; a document of one sentence is paired with
+        itself.
+
+        Args:
+          document: of both segments.
+          first: first sentence of the first segment.
+          middle: the sentence after its last.
+          length: tokens to gather.
+
+        Returns:
+          Whether the pair is random; the first sentence of the second segment; the one after its
+          last.
+        """
+        count = document.num_sentences
+        after = min(middle + 1, count)
+        choices = first + (count - after)
+        if choices:
+            start = self._generator.randint(0, choices - 1)
+            if start < first:
+                return True, start, document.span_end(start, length, first)
+            start += after - first
+            return True, start, document.span_end(start, length, count)
+        if middle == count:
+            return True, first, middle
+        return False, middle, count
+
+    def _pair(self, a: Segment, b: Segment, is_random_next: bool) -> Instance | None:
+        """Truncates two segments to the room and masks them."""
+        a_part, b_part = truncate_pair(len(a.tokens), len(b.tokens), self._room, self._generator)
+        a, b = a.cut(a_part), b.cut(b_part)
+        cls, sep = self._ids.cls, self._ids.sep
+        tokens = [cls, *a.tokens, sep, *b.tokens, sep]
+        is_continuation = b"\0%b\0%b\0" % (a.is_continuation, b.is_continuation)
+        return self._mask(tokens, is_continuation, len(a.tokens) + 2, int(is_random_next))
+
+    def _single_segments(self, index: int, target: int) -> Iterator[Instance | None]:
+        """Examples of one segment: sentences up to ``target`` tokens, truncated at random ends."""
+        document = self._documents[index]
+        first = 0
+        while first < document.num_sentences:
+            end = document.span_end(first, target, document.num_sentences)
+            whole = document.segment(first, end)
+            part, _ = truncate_pair(len(whole.tokens), 0, self._room, self._generator)
+            text = whole.cut(part)
+            tokens = [self._ids.cls, *text.tokens, self._ids.sep]
+            yield self._mask(tokens, b"\0%b\0" % text.is_continuation, len(tokens), 0)
+            first = end
+
+    def _mask(
+        self, tokens: list[int], is_continuation: bytes, boundary: int, is_random_next: int
+    ) -> Instance | None:
+        masked, positions, labels = masking.mask(
+            tokens, is_continuation, self._data, self._ids, self._generator
         )
-        # Sentences of the chunk that B did not use are gone through again.
-        at = middle if random_next else end
+        if not positions:
+            return None
+        return Instance(masked, boundary, positions, labels, is_random_next)
 
 
-def _draw_other(index: int, count: int, generator: random.Random) -> int:
-    """Index of another document; after ten draws of this one, this one."""
-    other = index
-    for _ in range(10):
-        other = generator.randint(0, count - 1)
-        if other != index:
-            break
-    return other
+def truncate_pair(
+    a_length: int, b_length: int, room: int, generator: random.Random
+) -> tuple[slice, slice]:
+    """Which tokens of two segments stay when they are truncated to ``room`` tokens together.
 
-
-def _elsewhere(
-    document: Document, at: int, middle: int, wanted: int, generator: random.Random
-) -> tuple[bool, int, int]:
-    """Second segment of a "random" pair that must come from the document of the first one.
-
-    This happens in a corpus (or shard) of a single document, and with few documents by bad luck.
-    The original release took any place, also the true continuation. Here the segment keeps clear of
-    the first one and of the sentence that follows it. Where nothing else is left, the pair becomes
-    what it is, an actual continuation; a document of one sentence is paired with itself.
-
-    Args:
-      document: of both segments.
-      at, middle: sentences of the first segment.
-      wanted: tokens to gather.
-      generator: one draw, if there is a choice.
-
-    Returns:
-      Whether the pair is random; the first sentence of the second segment; the one after its last.
+    The longer segment loses a token, B when both are equal, at the front or at the end, until they
+    fit. Each lost token takes one draw.
     """
-    last = document.sentences
-    after = min(middle + 1, last)
-    places = at + (last - after)
-    if places:
-        first = generator.randint(0, places - 1)
-        if first < at:
-            return True, first, document.run(first, wanted, at)
-        first += after - at
-        return True, first, document.run(first, wanted, last)
-    if middle == last:
-        return True, at, middle
-    return False, middle, last
-
-
-def _pair(
-    left: tuple[Document, int, int],
-    right: tuple[Document, int, int],
-    random_next: bool,
-    recipe: InstanceConfig,
-    generator: random.Random,
-) -> Instance | None:
-    """Cuts two segments, each a document and two places in its tokens, to the room; masks them."""
-    first, a, a_end = left
-    second, b, b_end = right
     draw = generator.random
-    for _ in range(a_end - a + b_end - b - recipe.room):
-        # The longer loses a token, B when both are equal, in front or at the end.
+    a = b = 0
+    a_end, b_end = a_length, b_length
+    for _ in range(a_length + b_length - room):
         if a_end - a > b_end - b:
             if draw() < 0.5:
                 a += 1
@@ -279,48 +304,7 @@ def _pair(
             b += 1
         else:
             b_end -= 1
-    sep = [recipe.sep_id]
-    tokens = [recipe.cls_id, *first.tokens[a:a_end], *sep, *second.tokens[b:b_end], *sep]
-    joins = b"\0%b\0%b\0" % (first.joins[a:a_end], second.joins[b:b_end])
-    return _masked(tokens, joins, a_end - a + 2, int(random_next), recipe, generator)
-
-
-def _singles(
-    documents: Sequence[Document],
-    index: int,
-    target: int,
-    recipe: InstanceConfig,
-    generator: random.Random,
-) -> Iterator[Instance | None]:
-    """Examples of one segment: sentences up to ``target`` tokens, cut at random ends to fit."""
-    document = documents[index]
-    at = 0
-    while at < document.sentences:
-        end = document.run(at, target, document.sentences)
-        a, a_end = document.begins[at], document.begins[end]
-        for _ in range(a_end - a - recipe.room):
-            if generator.random() < 0.5:
-                a += 1
-            else:
-                a_end -= 1
-        tokens = [recipe.cls_id, *document.tokens[a:a_end], recipe.sep_id]
-        joins = b"\0%b\0" % document.joins[a:a_end]
-        yield _masked(tokens, joins, len(tokens), 0, recipe, generator)
-        at = end
-
-
-def _masked(
-    tokens: list[int],
-    joins: bytes,
-    boundary: int,
-    is_random_next: int,
-    recipe: InstanceConfig,
-    generator: random.Random,
-) -> Instance | None:
-    shown, positions, labels = masking.mask(tokens, joins, recipe.masking, generator)
-    if not positions:
-        return None
-    return Instance(shown, boundary, positions, labels, is_random_next)
+    return slice(a, a_end), slice(b, b_end)
 
 
 # --------------------------------------------------------------------------------------------------

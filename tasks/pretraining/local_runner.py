@@ -22,42 +22,42 @@ class _Stopped(Exception):
     """The parent asked to stop."""
 
 
-class _Board:
-    """Numbers that all processes see: text gone through (bytes × passes), instances, stop."""
+class SharedProgress:
+    """Counts that all processes share: text processed (bytes × passes), instances, stop."""
 
     def __init__(self) -> None:
-        self._numbers = worker_pool.CONTEXT.Array("Q", 3)
+        self._counts = worker_pool.CONTEXT.Array("Q", 3)  # bytes, instances, 1 to stop
 
-    def tell(self, size: int, made: int) -> None:
+    def add(self, size: int, made: int) -> None:
         """Called by a worker after each pass over its shard."""
-        with self._numbers.get_lock():
-            self._numbers[0] += size
-            self._numbers[1] += made
-            stop = self._numbers[2]
+        with self._counts.get_lock():
+            self._counts[0] += size
+            self._counts[1] += made
+            stop = self._counts[2]
         if stop:
             raise _Stopped
 
     def read(self) -> tuple[int, int]:
         """Returns bytes × passes, and instances."""
-        with self._numbers.get_lock():
-            return self._numbers[0], self._numbers[1]
+        with self._counts.get_lock():
+            return self._counts[0], self._counts[1]
 
     def stop(self) -> None:
-        """Ends the work of all processes after their pass."""
-        with self._numbers.get_lock():
-            self._numbers[2] = 1
+        """Ends the work of all processes after their current pass."""
+        with self._counts.get_lock():
+            self._counts[2] = 1
 
 
 class _Builder:
     """``build_shard`` for a worker process."""
 
-    def __init__(self, job: shards.Job, board: _Board):
+    def __init__(self, job: shards.Job, progress: SharedProgress):
         self._job = job
-        self._board = board
+        self._progress = progress
 
     def __call__(self, shard: corpus.Shard) -> shards.ShardRecords:
         try:
-            return shards.build_shard(self._job, shard, self._board.tell)
+            return shards.build_shard(self._job, shard, self._progress.add)
         except OSError as error:
             # A failed write does not say which file: the disk with the temporary files may be full.
             raise OSError(error.errno, error.strerror, error.filename or self._job.folder) from None
@@ -75,19 +75,19 @@ class Pool:
         """Starts nothing yet.
 
         Args:
-          count: processes; 0 takes one a core.
-          job: what they do; its ``folder`` is replaced by a new temporary one.
-          total: bytes of the corpus if known, for the time left.
+          count: processes; 0: as many as there are cores.
+          job: what they know; its ``folder`` is replaced by a new temporary one.
+          total: bytes of the corpus if known, to log the time left.
         """
         count = count or worker_pool.available_cores()
-        self._dupe_factor = job.dupe_factor
+        self._dupe_factor = job.data.dupe_factor
         self._total = total
         self._begin = self._reported = time.monotonic()
         self._temporary = tempfile.TemporaryDirectory(prefix="pretraining_data_")
-        self._board = _Board()
+        self._progress = SharedProgress()
         self._workers: worker_pool.Pool[corpus.Shard, shards.ShardRecords] = worker_pool.Pool(
             count,
-            _Builder(dataclasses.replace(job, folder=self._temporary.name), self._board),
+            _Builder(dataclasses.replace(job, folder=self._temporary.name), self._progress),
             f"a smaller --num_workers (now {count}) or a smaller --shard_size_mb",
         )
 
@@ -96,7 +96,7 @@ class Pool:
 
     def __exit__(self, kind, *rest) -> None:
         if kind is not None:
-            self._board.stop()
+            self._progress.stop()
         self._workers.__exit__(kind, *rest)
         self._temporary.cleanup()
 
@@ -107,8 +107,8 @@ class Pool:
           shards: read as they are needed.
 
         Returns:
-          The results; the first shards are being worked on when this returns, so that the parent
-          can import TensorFlow meanwhile. ``None`` if there is not one shard.
+          The results; the workers have begun when this returns, so that the parent can import
+          TensorFlow meanwhile. ``None`` if there are no shards.
 
         Raises:
           errors.UserError: (while iterating, too) a worker died.
@@ -123,7 +123,7 @@ class Pool:
         if now - self._reported < _REPORT_SECONDS:
             return
         self._reported = now
-        passed, made = self._board.read()
+        passed, made = self._progress.read()
         done, seconds = passed / self._dupe_factor, now - self._begin
         left = ""
         if self._total and done:

@@ -2,87 +2,102 @@
 
 "Masked LM" of the BERT paper, section 3.1, and whole word masking as in the release of May 2019.
 The same generator state gives the same masks as the original release: one draw a swap while the
-candidates are shuffled, then one or two draws a masked token, in the order in which the shuffle
-left them. Choosing draws nothing, so it may run before the replacing.
+candidates are shuffled, then up to three draws a masked token, in the order in which the shuffle
+left them. Choosing the tokens draws nothing, so it may run before they are replaced.
 
-Tokens are vocabulary ids. A masked token is one to predict, whatever is shown in its place.
+Tokens are vocabulary ids. A masked token is one to predict, whatever replaces it in the input.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import random
+import typing
 from collections.abc import MutableSequence, Sequence
 
+import tokenization
+from tasks.pretraining import options
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class MaskingConfig:
-    """How examples are masked.
+
+class TokenIds(typing.NamedTuple):
+    """What making examples needs of a vocabulary.
 
     Attributes:
-      share: part of the tokens to mask, special tokens counted; 0.15 in the paper.
-      limit: most tokens to mask in an example.
-      mask_share: part of the masked tokens shown as ``[MASK]``; 0.8 in the paper.
-      keep_share: part of the *others* shown unchanged, the rest is replaced at random; 0.5 in the
-        paper.
-      mask_id: id of ``[MASK]``.
-      pool: ids that random replacements are drawn from: the whole vocabulary, control tokens too,
-        as in the original release.
-      never: ids that are never masked: ``[CLS]``, ``[SEP]`` and the other control tokens.
-      whole_words: mask all pieces of a word together.
-      one_decision: with ``whole_words``, all pieces of a word are shown alike, as ``[MASK]``,
-        unchanged or replaced; else each piece decides for itself.
+      cls, sep, mask, unknown: ids of ``[CLS]``, ``[SEP]``, ``[MASK]`` and ``[UNK]``.
+      never_masked: ids of control tokens.
+      replacements: ids that random replacements are drawn from: the whole vocabulary, control
+        tokens too, as in the original release.
+      is_continuation: for each id 1 if its piece begins with ``##``, else 0.
     """
 
-    share: float
-    limit: int
-    mask_share: float
-    keep_share: float
-    mask_id: int
-    pool: Sequence[int]
-    never: frozenset[int]
-    whole_words: bool = False
-    one_decision: bool = False
+    cls: int
+    sep: int
+    mask: int
+    unknown: int
+    never_masked: frozenset[int]
+    replacements: Sequence[int]
+    is_continuation: bytes
+
+
+def token_ids(tokenizer: tokenization.FullTokenizer) -> TokenIds:
+    """The ids of a tokenizer's vocabulary, which must have the special tokens."""
+    vocab = tokenizer.vocab
+    return TokenIds(
+        cls=vocab["[CLS]"],
+        sep=vocab["[SEP]"],
+        mask=vocab["[MASK]"],
+        unknown=vocab["[UNK]"],
+        # Only --protected_tokens brings these into a text.
+        never_masked=frozenset(vocab[token] for token in ("[PAD]", "[CLS]", "[SEP]", "[MASK]")),
+        replacements=list(vocab.values()),
+        is_continuation=bytes(token.startswith("##") for token in tokenizer.tokens),
+    )
 
 
 def mask(
-    tokens: Sequence[int], joins: Sequence[int], rule: MaskingConfig, generator: random.Random
+    tokens: Sequence[int],
+    is_continuation: Sequence[int],
+    data: options.PretrainingDataOptions,
+    ids: TokenIds,
+    generator: random.Random,
 ) -> tuple[list[int], list[int], list[int]]:
     """Masks some tokens of an example.
 
     Args:
       tokens: the example, special tokens included.
-      joins: with whole words, one flag a token: 1 where the token belongs to the word before it.
-        Not read otherwise.
-      rule: see there.
-      generator: the only source of chance.
+      is_continuation: with --do_whole_word_mask, for each token 1 if it belongs to the word of the
+        token before it, else 0. Not read otherwise.
+      data: how many tokens are masked, and how.
+      ids: of the vocabulary.
+      generator: the only source of randomness.
 
     Returns:
-      The tokens with the masked ones replaced; the positions of the masked ones, ascending; what
-      stood there. There are no positions if nothing can be masked: every token is a control token,
-      or every word has more pieces than may be masked.
+      The tokens with the masked ones replaced; the positions of the masked ones, ascending; the
+      tokens that were there. There are no positions if nothing can be masked: every token is a
+      control token, or every word has more pieces than may be masked.
     """
-    candidates = [at for at, token in enumerate(tokens) if token not in rule.never]
-    most = num_to_mask(len(tokens), rule)
-    if rule.whole_words:
-        words = group_words(candidates, joins)
+    candidates = [
+        position for position, token in enumerate(tokens) if token not in ids.never_masked
+    ]
+    limit = num_to_mask(len(tokens), data)
+    if data.do_whole_word_mask:
+        words = group_words(candidates, is_continuation)
         shuffle(words, generator)
-        chosen = choose_words(words, most)
+        chosen = choose_words(words, limit)
     else:
         shuffle(candidates, generator)
-        chosen = [(at,) for at in candidates[:most]]
-    shown = list(tokens)
-    replace(shown, chosen, rule, generator)
-    positions = sorted([at for word in chosen for at in word])
-    return shown, positions, [tokens[at] for at in positions]
+        chosen = [(position,) for position in candidates[:limit]]
+    masked = list(tokens)
+    replace(masked, chosen, data, ids, generator)
+    positions = sorted([position for word in chosen for position in word])
+    return masked, positions, [tokens[position] for position in positions]
 
 
-def num_to_mask(length: int, rule: MaskingConfig) -> int:
+def num_to_mask(length: int, data: options.PretrainingDataOptions) -> int:
     """Most tokens to mask in an example of ``length`` tokens: at least 1, halves round to even."""
-    return min(rule.limit, max(1, round(length * rule.share)))
+    return min(data.max_predictions_per_seq, max(1, round(length * data.masked_lm_prob)))
 
 
-def group_words(candidates: Sequence[int], joins: Sequence[int]) -> list[list[int]]:
+def group_words(candidates: Sequence[int], is_continuation: Sequence[int]) -> list[list[int]]:
     """Positions that are masked together.
 
     A separator between two candidates does not end a word: where cutting left the second segment
@@ -91,24 +106,24 @@ def group_words(candidates: Sequence[int], joins: Sequence[int]) -> list[list[in
 
     Args:
       candidates: positions that may be masked, ascending.
-      joins: one flag a token: 1 where the token belongs to the word before it.
+      is_continuation: for each token 1 if it belongs to the word of the token before it, else 0.
 
     Returns:
       The positions of each word.
     """
     words: list[list[int]] = []
-    for at in candidates:
-        if joins[at] and words:
-            words[-1].append(at)
+    for position in candidates:
+        if is_continuation[position] and words:
+            words[-1].append(position)
         else:
-            words.append([at])
+            words.append([position])
     return words
 
 
-def choose_words(words: Sequence[Sequence[int]], most: int) -> list[Sequence[int]]:
-    """The first words that have at most ``most`` pieces together; too long ones are passed over."""
+def choose_words(words: Sequence[Sequence[int]], limit: int) -> list[Sequence[int]]:
+    """The first words that have at most ``limit`` pieces together; too long ones are skipped."""
     chosen = []
-    left = most
+    left = limit
     for word in words:
         if left == 0:
             break
@@ -121,7 +136,8 @@ def choose_words(words: Sequence[Sequence[int]], most: int) -> list[Sequence[int
 def replace(
     tokens: list[int],
     chosen: Sequence[Sequence[int]],
-    rule: MaskingConfig,
+    data: options.PretrainingDataOptions,
+    ids: TokenIds,
     generator: random.Random,
 ) -> None:
     """Replaces the chosen tokens in place: by ``[MASK]``, by themselves, or by random ones.
@@ -129,41 +145,42 @@ def replace(
     Args:
       tokens: the example; changed.
       chosen: the positions of each word, in the order of the draws.
-      rule: see there.
+      data: the shares of the three; whether all pieces of a word are treated alike.
+      ids: of the vocabulary.
       generator: one draw decides for ``[MASK]``, a second between the others, a third picks the
         token.
     """
     draw, draw_below = generator.random, generator.randrange
+    mask_share, keep_share = data.mask_token_share, data.keep_share_of_others
     for word in chosen:
-        as_mask = draw() < rule.mask_share
-        kept = not as_mask and draw() < rule.keep_share
-        for nth, at in enumerate(word):
-            if nth and not rule.one_decision:
-                as_mask = draw() < rule.mask_share
-                kept = not as_mask and draw() < rule.keep_share
+        as_mask = draw() < mask_share
+        kept = not as_mask and draw() < keep_share
+        for piece, position in enumerate(word):
+            if piece and not data.whole_word_one_decision:
+                as_mask = draw() < mask_share
+                kept = not as_mask and draw() < keep_share
             if as_mask:
-                tokens[at] = rule.mask_id
+                tokens[position] = ids.mask
             elif not kept:
-                tokens[at] = rule.pool[draw_below(len(rule.pool))]
+                tokens[position] = ids.replacements[draw_below(len(ids.replacements))]
 
 
 def shuffle(items: MutableSequence, generator: random.Random) -> None:
-    """Does what ``generator.shuffle(items)`` does, swap for swap and draw for draw, in half the
-    time.
+    """Equals ``generator.shuffle(items)``, swap for swap and draw for draw, in half the time.
 
-    ``random.shuffle`` asks for a number below i + 1 at every step, which draws as many bits as i +
-    1 has until the number fits. The number of bits is the same for a whole run of steps, so here it
-    is worked out once a run, and no function is called but the one that draws.
+    ``random.shuffle`` asks for a number below i + 1 at every step, which draws as many bits as
+    i + 1 has until the number fits. That number of bits is the same for a long run of steps: here
+    it is computed once a run, and the only function called is the one that draws.
     """
     draw_bits = generator.getrandbits
     last = len(items) - 1
     while last > 0:
         bits = (last + 1).bit_length()
-        # Steps last, …, first draw below numbers of this many bits.
+        # Steps last, ..., first draw below numbers of this many bits.
         first = max((1 << (bits - 1)) - 1, 1)
-        for at in range(last, first - 1, -1):
+        for index in range(last, first - 1, -1):
             other = draw_bits(bits)
-            while other > at:
+            while other > index:
                 other = draw_bits(bits)
-            items[at], items[other] = items[other], items[at]
+            items[index], items[other] = items[other], items[index]
         last = first - 1

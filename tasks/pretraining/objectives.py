@@ -1,7 +1,7 @@
 """Pre-training objectives: masked words with or without next sentence, and left-to-right words.
 
-An objective is what ``training.Trainer`` calls a task. Losses and metrics are (sum, weight) pairs,
-so that they add up over micro-batches, devices and batches, and are divided once.
+An objective is a task of ``training.loop.Trainer``. Losses and metrics are (sum, weight) pairs, so
+that they add up over micro-batches, devices and batches, and are divided once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Pairs = dict[str, tuple[tf.Tensor, tf.Tensor]]
 
 
 class _Objective(tf.Module):
-    """What the objectives share; a task of ``steps.Task``, where the attributes are explained."""
+    """What the objectives share; the attributes are explained in ``training.protocols.Task``."""
 
     loss_parts: dict[str, float]
     metrics: tuple[str, ...]
@@ -81,10 +81,10 @@ class MaskedLm(_Objective):
 
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
         """The weight of each part of the loss, float32 [], known before the model runs."""
-        found = {"masked_lm_loss": tf.reduce_sum(batch["masked_lm_weights"])}
+        weights = {"masked_lm_loss": tf.reduce_sum(batch["masked_lm_weights"])}
         if self.next_sentence:
-            found["next_sentence_loss"] = tf.reduce_sum(batch["example_weights"])
-        return found
+            weights["next_sentence_loss"] = tf.reduce_sum(batch["example_weights"])
+        return weights
 
     def sums(self, batch: Batch, *, training: bool, seed: tf.Tensor | None = None) -> Pairs:
         """Sum and weight of every metric.
@@ -119,7 +119,7 @@ class MaskedLm(_Objective):
 
 
 class LeftToRight(_Objective):
-    """Every next token, from what stands before it (paper section 5.1, LTR & No NSP).
+    """Every next token, from the tokens before it (paper section 5.1, LTR & No NSP).
 
     Reads the records of masked-LM pre-training and puts the original tokens back. The metrics keep
     the names of the masked-LM ones: they are the same quantities, per predicted token.
@@ -165,9 +165,9 @@ def original_ids(batch: Batch) -> tf.Tensor:
     """
     ids = batch["input_ids"]
     positions = batch["masked_lm_positions"]
-    # An unused slot stands at position 0; it writes back what is there.
-    shown = tf.gather(ids, positions, batch_dims=1)
-    values = tf.where(batch["masked_lm_weights"] > 0, batch["masked_lm_ids"], shown)
+    # An unused slot has position 0; it writes back the token that position 0 has.
+    current = tf.gather(ids, positions, batch_dims=1)
+    values = tf.where(batch["masked_lm_weights"] > 0, batch["masked_lm_ids"], current)
     rows = tf.ones_like(positions) * tf.range(tf.shape(positions)[0])[:, None]
     return tf.tensor_scatter_nd_update(ids, tf.stack([rows, positions], -1), values)
 

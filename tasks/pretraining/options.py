@@ -6,6 +6,7 @@ import dataclasses
 import math
 
 from command_line import errors, options
+from system import outputs
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ class PretrainingDataOptions(_ExampleSizes):
     do_whole_word_mask: bool = options.flag(False, "Mask all pieces of a word together.")
     whole_word_from_spaces: bool = options.flag(
         False,
-        "With --do_whole_word_mask: a word is what stands between spaces in the input, not what ## "
+        "With --do_whole_word_mask: words are what spaces separate in the input, not what ## "
         "joins. For Chinese text that was segmented beforehand.",
     )
     whole_word_one_decision: bool = options.flag(
@@ -87,6 +88,12 @@ class PretrainingDataOptions(_ExampleSizes):
                     f"--{name} does nothing without --do_whole_word_mask; add it"
                 )
 
+    @property
+    def keep_share_of_others(self) -> float:
+        """Share of the chosen tokens not shown as [MASK] that are shown unchanged."""
+        others = self.keep_token_share + self.random_token_share
+        return self.keep_token_share / others if others else 0.0
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingOptions(_ExampleSizes):
@@ -122,3 +129,23 @@ class PretrainingOptions(_ExampleSizes):
     def __post_init__(self) -> None:
         if not self.do_train and not self.do_eval:
             raise errors.FlagError("nothing to do: give --do_train, --do_eval or both")
+
+
+def check_pretraining_flags(
+    data: PretrainingOptions,
+    model: options.ModelOptions,
+    optimizer: options.OptimizerOptions,
+    run: options.RunOptions,
+    device: options.DeviceOptions,
+) -> None:
+    """Finds contradictions between the flags of run_pretraining.py that need no data to see.
+
+    Raises:
+      errors.FlagError: flags that do nothing together, or an --output_dir that cannot be one.
+    """
+    del model, optimizer, device
+    if run.eval_checkpoint and not data.do_eval:
+        raise errors.FlagError("--eval_checkpoint does nothing without --do_eval; add it")
+    if run.eval_steps and not data.do_train:
+        raise errors.FlagError("--eval_steps does nothing without --do_train; add it")
+    outputs.check_directory("output_dir", run.output_dir)

@@ -2,38 +2,33 @@
 
 Records are read in windows of consecutive ones. In each epoch the windows are permuted over all
 files; groups of them are read together and their records permuted. The position in the data is one
-number, the count of examples consumed, so a resumed run reads on where it stopped, at once,
+number, the count of examples consumed, so a resumed run continues at once where it stopped,
 whatever the number of devices: every replica takes its slice of the same global batch.
 """
 
 from __future__ import annotations
 
-import json
-import logging
 import re
 import struct
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.lib.io import tf_record
 
 from command_line import errors
-from system import atomic_files
-from tasks.pretraining import records
+from tasks.pretraining import record_files, records
 from training import batching
 
-_log = logging.getLogger(__name__)
-
-WINDOW = 1024  # records read in one go
+WINDOW = 1024  # records read at once
 GROUP = 8  # windows whose records are mixed
 
-_BLOCK = 1 << 22  # bytes read in one go while the records are counted
+_BLOCK = 1 << 22  # bytes read at once while the records are counted
 _LENGTH = struct.Struct("<Q")
 
-# How the message about a record with impossible values begins.
+# The beginning of the message about a record with impossible values.
 _OUT_OF_RANGE = "the records do not fit the model"
 
 
@@ -45,23 +40,23 @@ class Window(NamedTuple):
     records: int
 
 
-def find_windows(path: str, size: int = WINDOW, most: int = sys.maxsize) -> list[Window]:
+def find_windows(path: str, size: int = WINDOW, limit: int = sys.maxsize) -> list[Window]:
     """Walks through a TFRecord file by its length headers, without parsing.
 
     Args:
       path: the file.
       size: records in a window.
-      most: records after which to stop.
+      limit: records after which to stop.
 
     Raises:
-      errors.UserError: a file that breaks off inside a record.
+      errors.UserError: the file ends inside a record.
     """
     windows: list[Window] = []
     position = start = count = 0
     block, block_start = b"", 0
     with tf.io.gfile.GFile(path, "rb") as file:
         total = file.size()
-        while position < total and most > 0:
+        while position < total and limit > 0:
             if position + 8 > block_start + len(block):
                 file.seek(position)
                 block, block_start = file.read(_BLOCK), position
@@ -70,8 +65,8 @@ def find_windows(path: str, size: int = WINDOW, most: int = sys.maxsize) -> list
             # A record: length (8 bytes), its checksum (4), the data, their checksum (4).
             position += 16 + _LENGTH.unpack_from(block, position - block_start)[0]
             count += 1
-            most -= 1
-            if count == size or position >= total or not most:
+            limit -= 1
+            if count == size or position >= total or not limit:
                 windows.append(Window(path, start, count))
                 start, count = position, 0
     if position > total:
@@ -86,46 +81,14 @@ def _broken(path: str, position: int) -> errors.UserError:
     )
 
 
-class _Index:
-    """Where the windows of files are, as found by an earlier run.
-
-    Args:
-      path: what ``RecordBatches.write_index`` wrote; what is not there is not known.
-    """
-
-    def __init__(self, path: str):
-        self._files: dict[str, Any] = {}
-        if not path or not tf.io.gfile.exists(path):
-            return
-        with tf.io.gfile.GFile(path, "rb") as file:
-            text = file.read()
-        try:
-            self._files = dict(json.loads(text))
-        except (ValueError, TypeError):
-            _log.warning("%s: damaged; the records are counted again", path)
-
-    def windows(self, path: str, state: list[int]) -> list[Window]:
-        """The windows of a file that is in the same state as then; none: not known."""
-        known = self._files.get(path)
-        if known is None or known["state"] != state:
-            return []
-        return [Window(path, offset, count) for offset, count in known["windows"]]
-
-
-def _state(path: str) -> list[int]:
-    """Length and time of change."""
-    found = tf.io.gfile.stat(path)
-    return [found.length, found.mtime_nsec]
-
-
 def read_window(window: Window) -> np.ndarray:
     """The serialized records, object array [count]; TensorFlow checks their checksums."""
     reader = tf_record.tf_record_random_reader(window.path)
-    found = np.empty(window.records, object)
+    serialized = np.empty(window.records, object)
     offset = window.offset
     try:
         for index in range(window.records):
-            found[index], offset = reader.read(offset)
+            serialized[index], offset = reader.read(offset)
     except (tf.errors.DataLossError, IndexError):
         raise errors.UserError(
             f"{window.path}: corrupt record at byte {offset}; make the file again with "
@@ -133,36 +96,11 @@ def read_window(window: Window) -> np.ndarray:
         ) from None
     finally:
         reader.close()
-    return found
-
-
-def _to_user_error(error: tf.errors.OpError) -> errors.UserError | None:
-    raised = batching.raised_user_error(error)
-    if raised:
-        return raised
-    if "Can't parse serialized Example" in error.message:
-        return errors.UserError(
-            "a record further on has other lengths than the first one of its file, or lacks a "
-            "feature; were files of different lengths joined? Make them again with the same flags"
-        )
-    if re.search(r"indices\[.*\] = -?\d+ is not in", error.message):
-        return errors.UserError(
-            "a record has masked_lm_positions beyond its tokens; make the records again with "
-            "create_pretraining_data.py"
-        )
-    if _OUT_OF_RANGE not in error.message:
-        return None
-    # The message has the values of the assertion one by one, in brackets.
-    values = re.findall(r"\[([^\]]*)\]", error.message[error.message.index(_OUT_OF_RANGE) - 1 :])
-    name, low, _, high, limit = values[:5]
-    return errors.UserError(
-        f"{name} {low} to {high}, but {limit}; they were made with another vocabulary or other "
-        "lengths than --bert_config_file says"
-    )
+    return serialized
 
 
 def shuffled(windows: Sequence[Window], seed: int, start: int = 0) -> Iterator[bytes]:
-    """Endless stream of records, every one once an epoch, beginning with number ``start``."""
+    """Endless stream of serialized records, each once an epoch, from number ``start`` on."""
     total = sum(window.records for window in windows)
     epoch, skip = divmod(start, total)
     while True:
@@ -174,8 +112,8 @@ def shuffled(windows: Sequence[Window], seed: int, start: int = 0) -> Iterator[b
             size = sum(window.records for window in group)
             mix = generator.permutation(size)
             if skip < size:
-                found = np.concatenate([read_window(window) for window in group])
-                yield from found[mix[skip:]]
+                serialized = np.concatenate([read_window(window) for window in group])
+                yield from serialized[mix[skip:]]
             skip = max(0, skip - size)
         epoch += 1
 
@@ -191,14 +129,14 @@ class RecordBatches:
 
     Args:
       paths: record files.
-      features: what a record holds, see ``records``.
+      features: what a record holds. Values beyond the limit of a feature are an error.
       batch_size: examples in a global batch.
       seed: of the order; None reads every record once, in the order of the files.
       max_batches: most batches when reading once.
       static_shapes: keep sequences at their full length instead of the longest of the batch.
-      limits: for a feature, the number its values must stay below and what that number is called.
-      index: what ``write_index`` wrote in an earlier run, if there is one: then files that have not
-        changed are not walked through again.
+
+    Raises:
+      errors.UserError: files that end inside a record, or no records.
     """
 
     def __init__(
@@ -210,36 +148,21 @@ class RecordBatches:
         seed: int | None,
         max_batches: int | None = None,
         static_shapes: bool = False,
-        limits: Mapping[str, tuple[int, str]] | None = None,
-        index: str = "",
     ):
-        self._limits = limits or {}
         self._windows: list[Window] = []
         left = sys.maxsize if max_batches is None else max_batches * batch_size
-        known = _Index(index)
-        # From before the count: what is written to a file meanwhile must not go unseen later.
-        self._states = {path: _state(path) for path in paths}
         for path in paths:
-            found = known.windows(path, self._states[path]) or find_windows(path, most=left)
-            left -= sum(window.records for window in found)
-            self._windows += found
+            windows = find_windows(path, limit=left)
+            left -= sum(window.records for window in windows)
+            self._windows += windows
         self._features = features
         self._seed = seed
         self._max_batches = max_batches
-        self._static = static_shapes
+        self._static_shapes = static_shapes
         self.batch_size = batch_size
         self.num_examples = sum(window.records for window in self._windows)
         if not self.num_examples:
             raise errors.UserError(f"no records in {', '.join(paths)}")
-
-    def write_index(self, path: str) -> None:
-        """Keeps where the windows are, which takes 3 s to find in a million records."""
-        files: dict[str, Any] = {}
-        for window in dict.fromkeys(self._windows):  # a file may be there twice
-            if window.path not in files:
-                files[window.path] = {"state": self._states[window.path], "windows": []}
-            files[window.path]["windows"].append([window.offset, window.records])
-        atomic_files.write_text(path, json.dumps(files) + "\n")
 
     def dataset(self, context: tf.distribute.InputContext, start: int = 0) -> tf.data.Dataset:
         """Batches of this input pipeline's replicas, one after the other.
@@ -249,8 +172,8 @@ class RecordBatches:
           start: examples consumed before.
 
         Returns:
-          dict of tensors [B / replicas, ...]: the features, and example_weights float32, 0 for rows
-          that fill up the last batch.
+          dict of tensors [B / replicas, ...]: the features, and example_weights float32, 0 for
+          padding rows of the last batch.
         """
         share = batching.replica_shard(self.batch_size, context)
 
@@ -273,8 +196,30 @@ class RecordBatches:
         return batching.prefetch(parsed, share)
 
     def to_user_error(self, error: tf.errors.OpError) -> errors.UserError | None:
-        """What is wrong with the records, if that is what an error is about."""
-        return _to_user_error(error)
+        """The mistake in the records that an error of the pipeline or of a step comes from."""
+        raised = batching.raised_user_error(error)
+        if raised:
+            return raised
+        if "Can't parse serialized Example" in error.message:
+            return errors.UserError(
+                "a record further on has other lengths than the first one of its file, or lacks a "
+                "feature; were files of different lengths joined? Make them again with the same "
+                "flags"
+            )
+        if re.search(r"indices\[.*\] = -?\d+ is not in", error.message):
+            return errors.UserError(
+                "a record has masked_lm_positions beyond its tokens; make the records again with "
+                "create_pretraining_data.py"
+            )
+        if _OUT_OF_RANGE not in error.message:
+            return None
+        # The message has the values of the assertion one by one, in brackets.
+        message = error.message[error.message.index(_OUT_OF_RANGE) - 1 :]
+        name, low, _, high, limit = re.findall(r"\[([^\]]*)\]", message)[:5]
+        return errors.UserError(
+            f"{name} {low} to {high}, but {limit}; they were made with another vocabulary or other "
+            "lengths than --bert_config_file says"
+        )
 
     def _batches(self, start: int) -> Iterator[list[bytes]]:
         if self._seed is not None:
@@ -294,7 +239,8 @@ class RecordBatches:
             yield batch
 
     def _parse(self, rows: tf.Tensor, count: int) -> dict[str, tf.Tensor]:
-        batch = records.parse(self._features, rows)
+        """Serialized records, string [b], as a batch of ``count`` rows."""
+        batch = record_files.parse(self._features, rows)
         checks = [
             tf.debugging.Assert(
                 tf.reduce_all((batch[name] >= 0) & (batch[name] < limit)),
@@ -303,21 +249,22 @@ class RecordBatches:
                     tf.reduce_min(batch[name]),
                     "to",
                     tf.reduce_max(batch[name]),
-                    f"{what} is {limit}",
+                    f"{limit_name} is {limit}",
                 ],
             )
-            for name, (limit, what) in self._limits.items()
+            for name, _, _, _, limit, limit_name in self._features
+            if limit
         ]
         with tf.control_dependencies(checks):
             batch = {name: tf.identity(x) for name, x in batch.items()}
         batch["example_weights"] = tf.ones(tf.shape(rows))
         missing = count - tf.shape(rows)[0]
-        batch = {name: _fill(x, missing, count) for name, x in batch.items()}
-        return batch if self._static else batching.trim(batch)
+        batch = {name: _pad_rows(x, missing, count) for name, x in batch.items()}
+        return batch if self._static_shapes else batching.trim(batch)
 
 
-def _fill(x: tf.Tensor, missing: tf.Tensor, rows: int) -> tf.Tensor:
+def _pad_rows(x: tf.Tensor, missing: tf.Tensor, rows: int) -> tf.Tensor:
     """Appends rows of zeros: [b, ...] -> [rows, ...]."""
-    filled = tf.pad(x, [[0, missing]] + [[0, 0]] * (x.shape.rank - 1))
-    filled.set_shape([rows, *x.shape[1:]])
-    return filled
+    padded = tf.pad(x, [[0, missing]] + [[0, 0]] * (x.shape.rank - 1))
+    padded.set_shape([rows, *x.shape[1:]])
+    return padded

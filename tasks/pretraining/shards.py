@@ -1,9 +1,9 @@
-"""A corpus cut into shards, and the processes that turn shards into records.
+"""From a shard of a corpus to its records, in a worker process.
 
-A shard is some whole documents. Each is worked through by itself, with its own generator, so the
+A shard is a few whole documents. Each is processed by itself, with its own generator, so the
 records do not depend on the number of processes, and no process holds more than a shard. Records go
-from process to process through temporary files, because dupe_factor multiplies them; what stays in
-memory is their place in the file and the order in which they are to be read.
+from process to process through temporary files, because dupe_factor multiplies them; only their
+offsets in the file and the order in which to read them stay in memory.
 """
 
 from __future__ import annotations
@@ -14,11 +14,7 @@ import os
 import typing
 from collections.abc import Callable, Iterator, Sequence
 
-from tasks.pretraining import corpus, instances, masking, records
-
-# --------------------------------------------------------------------------------------------------
-# Shard → records, in a worker process
-# --------------------------------------------------------------------------------------------------
+from tasks.pretraining import corpus, instances, masking, options, records
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,26 +23,20 @@ class Job:
 
     Attributes:
       encode: the tokenizer: sentence → ids.
-      continues: for each id 1 if its piece begins with ``##``, else 0.
-      recipe: how instances are made.
-      unknown_id: id of ``[UNK]``.
-      dupe_factor: passes over the corpus.
-      random_seed: see ``pretraining_instances.shard_generator``.
-      folder: where the temporary files go; the pool makes one for its run.
+      ids: of the vocabulary.
+      data: the flags.
+      folder: directory of the temporary files; the pool makes one for its run.
     """
 
     encode: Callable[[str], list[int]]
-    continues: bytes
-    recipe: instances.InstanceConfig
-    unknown_id: int
-    dupe_factor: int
-    random_seed: int
+    ids: masking.TokenIds
+    data: options.PretrainingDataOptions
     folder: str = ""
 
 
 @dataclasses.dataclass(kw_only=True)
 class Counts:
-    """What was seen; the fields add up over shards."""
+    """What the shards had; the fields add up over shards."""
 
     documents: int = 0
     single_sentence_documents: int = 0
@@ -66,9 +56,9 @@ class ShardRecords(typing.NamedTuple):
 
     Attributes:
       path: the temporary file that holds them back to back.
-      ends: where each record ends in the file.
-      order: the order in which they are to be read.
-      counts: see there.
+      ends: offset of the end of each record in the file.
+      order: the order in which to read them.
+      counts: what the shard had.
     """
 
     path: str
@@ -78,44 +68,45 @@ class ShardRecords(typing.NamedTuple):
 
     def read(self) -> Iterator[bytes]:
         """Yields the records in their final order, then removes the file."""
-        # Unbuffered: the order is random, so whatever else a buffer holds is of no use.
-        with open(self.path, "rb", buffering=0) as spill:
-            for at in self.order:
-                begin = self.ends[at - 1] if at else 0
-                spill.seek(begin)
-                yield spill.read(self.ends[at] - begin)
+        # Unbuffered: the order is random, so a buffer would read bytes that are not needed next.
+        with open(self.path, "rb", buffering=0) as file:
+            for index in self.order:
+                begin = self.ends[index - 1] if index else 0
+                file.seek(begin)
+                yield file.read(self.ends[index] - begin)
         os.remove(self.path)
 
 
 def build_shard(
     job: Job, shard: corpus.Shard, report: Callable[[int, int], None] | None = None
 ) -> ShardRecords:
-    """Makes the records of a shard: the whole of what the original release did with a corpus.
+    """Makes the records of a shard: everything that the original release did with a corpus.
 
     Args:
-      job: see there.
+      job: what the worker knows.
       shard: the text.
       report: called after each pass with the bytes read and the instances made in it.
 
     Returns:
       The records, in a file in ``job.folder``.
     """
-    recipe = job.recipe
-    features = records.pretraining_features(recipe.max_seq_length, recipe.max_predictions_per_seq)
-    documents = instances.read_documents(shard.text, job.encode, recipe.words, job.continues)
-    counts = _count(documents, job.unknown_id)
-    generator = instances.shard_generator(job.random_seed, shard.number)
+    data = job.data
+    features = records.pretraining_features(data.max_seq_length, data.max_predictions_per_seq)
+    documents = instances.read_documents(shard.documents, job.encode, data, job.ids)
+    counts = _count(documents, job.ids.unknown)
+    generator = instances.shard_generator(data.random_seed, shard.number)
     generator.shuffle(documents)
+    builder = instances.InstanceBuilder(documents, data, job.ids, generator)
     ends = array.array("Q")
     path = os.path.join(job.folder, f"shard-{shard.number}")
-    with open(path, "wb") as spill:
-        for _ in range(job.dupe_factor):
+    with open(path, "wb") as file:
+        for _ in range(data.dupe_factor):
             before, written = len(ends), ends[-1] if ends else 0
-            for instance in instances.one_pass(documents, recipe, generator):
+            for instance in builder.one_pass():
                 if instance is None:
                     counts.dropped += 1
                     continue
-                written += spill.write(instances.serialize(instance, features))
+                written += file.write(instances.serialize(instance, features))
                 ends.append(written)
             if report is not None:
                 report(shard.size, len(ends) - before)
@@ -128,8 +119,8 @@ def build_shard(
 def _count(documents: Sequence[instances.Document], unknown_id: int) -> Counts:
     return Counts(
         documents=len(documents),
-        single_sentence_documents=sum(document.sentences == 1 for document in documents),
+        single_sentence_documents=sum(document.num_sentences == 1 for document in documents),
         tokens=sum(len(document.tokens) for document in documents),
         unknown_tokens=sum(document.tokens.count(unknown_id) for document in documents),
-        continuation_pieces=sum(sum(document.joins) for document in documents),
+        continuation_pieces=sum(sum(document.is_continuation) for document in documents),
     )

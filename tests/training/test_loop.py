@@ -18,7 +18,7 @@ import optimization
 import tiny
 from checkpoints import manager
 from command_line import errors, options
-from tasks.pretraining import objectives, record_batches, records
+from tasks.pretraining import objectives, record_batches, record_files, records
 from training import loop, run_state
 
 CONFIG = modeling.BertConfig.from_dict(tiny.CONFIG)
@@ -316,7 +316,7 @@ def test_evaluation_equals_a_weighted_mean_by_hand_for_any_batch_size(data, tmp_
     found = [trainer.evaluate(_batches(data, size, seed=None)) for size in (1, 8, 32, 70, 100)]
     loss = right = predictions = pair_loss = pairs_right = 0.0
     for record in tf.data.TFRecordDataset(data):
-        batch = records.parse(FEATURES, record[None])
+        batch = record_files.parse(FEATURES, record[None])
         output = trainer.task.model.encoder(
             batch["input_ids"], batch["input_mask"], batch["segment_ids"], training=False
         )

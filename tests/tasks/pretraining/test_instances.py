@@ -6,13 +6,9 @@ import random
 
 import pytest
 
+import create_pretraining_data
 import pretraining_corpora as corpora
-from tasks.pretraining import instances, masking
-
-
-@pytest.fixture
-def run(tmp_path, capsys, caplog) -> corpora.Run:
-    return corpora.Run(tmp_path, capsys, caplog)
+from tasks.pretraining import instances, masking, options
 
 
 class Oracle:
@@ -55,7 +51,7 @@ class Oracle:
             k += 1
         return made
 
-    def other_text(self, index: int, wanted: int) -> list[str]:
+    def other_text(self, index: int, length: int) -> list[str]:
         draws = self.draws
         for _ in range(10):
             other = draws.randint(0, len(self.documents) - 1)
@@ -65,7 +61,7 @@ class Oracle:
         b: list[str] = []
         for sentence in self.documents[other][draws.randint(0, len(self.documents[other]) - 1) :]:
             b += sentence
-            if len(b) >= wanted:
+            if len(b) >= length:
                 break
         return b
 
@@ -75,69 +71,68 @@ class Oracle:
             longer = a if len(a) > len(b) else b
             longer.pop(0 if self.draws.random() < 0.5 else -1)
         tokens = ["[CLS]", *a, "[SEP]", *b, "[SEP]"]
-        return (*self.hide(tokens), len(a) + 2, is_random)
+        return (*self.mask(tokens), len(a) + 2, is_random)
 
-    def hide(self, tokens: list[str]) -> tuple[list[str], dict[int, str]]:
+    def mask(self, tokens: list[str]) -> tuple[list[str], dict[int, str]]:
         draws = self.draws
         groups: list[list[int]] = []
-        for at, token in enumerate(tokens):
+        for position, token in enumerate(tokens):
             if token in ("[CLS]", "[SEP]"):
                 continue
             if self.flags["whole_words"] and groups and token.startswith("##"):
-                groups[-1].append(at)
+                groups[-1].append(position)
             else:
-                groups.append([at])
+                groups.append([position])
         draws.shuffle(groups)
-        quota = min(self.flags["predictions"], max(1, round(len(tokens) * self.flags["share"])))
-        shown, labels = list(tokens), {}
+        limit = min(self.flags["predictions"], max(1, round(len(tokens) * self.flags["share"])))
+        masked, labels = list(tokens), {}
         for group in groups:
-            if len(labels) >= quota:
+            if len(labels) >= limit:
                 break
-            if len(labels) + len(group) > quota:
+            if len(labels) + len(group) > limit:
                 continue
-            for at in group:
-                labels[at] = tokens[at]
+            for position in group:
+                labels[position] = tokens[position]
                 if draws.random() < 0.8:
-                    shown[at] = "[MASK]"
+                    masked[position] = "[MASK]"
                 elif draws.random() >= 0.5:
-                    shown[at] = corpora.CHARACTERS[draws.randint(0, len(corpora.CHARACTERS) - 1)]
-        return shown, dict(sorted(labels.items()))
+                    masked[position] = corpora.CHARACTERS[
+                        draws.randint(0, len(corpora.CHARACTERS) - 1)
+                    ]
+        return masked, dict(sorted(labels.items()))
 
 
-def built_here(text: str, tmp_path, **flags) -> list[instances.Instance]:
-    """The instances of one shard, made without processes; encoding them is left out."""
+IDS = masking.TokenIds(
+    cls=2,
+    sep=3,
+    mask=4,
+    unknown=1,
+    never_masked=frozenset({0, 2, 3, 4}),
+    replacements=range(len(corpora.CHARACTERS)),
+    is_continuation=bytes(token.startswith("##") for token in corpora.CHARACTERS),
+)
+
+
+def build(text: str, **flags) -> list[instances.Instance]:
+    """The instances of one shard, made in this process and not encoded."""
     number = {token: k for k, token in enumerate(corpora.CHARACTERS)}
-    whole_words = flags.get("whole_words", False)
-    recipe = instances.InstanceConfig(
+    data = options.PretrainingDataOptions(
         max_seq_length=flags["max_seq_length"],
         max_predictions_per_seq=flags["predictions"],
         short_seq_prob=flags["short_seq_prob"],
-        single_segment=flags.get("single", False),
-        words="pieces" if whole_words else "",
-        cls_id=2,
-        sep_id=3,
-        masking=masking.MaskingConfig(
-            share=flags["share"],
-            limit=flags["predictions"],
-            mask_share=0.8,
-            keep_share=0.5,
-            mask_id=4,
-            pool=range(len(corpora.CHARACTERS)),
-            never=frozenset({0, 2, 3, 4}),
-            whole_words=whole_words,
-        ),
+        masked_lm_prob=flags["share"],
+        do_whole_word_mask=flags["whole_words"],
     )
     documents = instances.read_documents(
-        "\n\n".join(block.strip() for block in text.split("\n\n")),
+        [block.strip().split("\n") for block in text.split("\n\n")],
         lambda line: [number[token] for token in corpora.pieces(line)[0][0]],
-        recipe.words,
-        bytes(token.startswith("##") for token in corpora.CHARACTERS),
+        data,
+        IDS,
     )
     generator = instances.shard_generator(flags["seed"], 0)
     generator.shuffle(documents)
-    made = []
-    for _ in range(flags["dupe_factor"]):
-        made += instances.one_pass(documents, recipe, generator)
+    builder = instances.InstanceBuilder(documents, data, IDS, generator)
+    made = [instance for _ in range(flags["dupe_factor"]) for instance in builder.one_pass()]
     masking.shuffle(made, generator)
     return made
 
@@ -167,32 +162,49 @@ SMALL = {
     ],
 )
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_against_the_oracle(tmp_path, seed, corpus, changes, whole_words):
+def test_against_the_oracle(seed, corpus, changes, whole_words):
     flags = {**SMALL, **changes, "whole_words": whole_words}
     text = corpora.random_corpus(seed, *corpus)
-    found = built_here(text, tmp_path, seed=seed, **flags)
+    built = build(text, seed=seed, **flags)
     expected = Oracle(corpora.pieces(text), seed, **flags).build()
-    assert len(found) == len(expected) > 10
-    for instance, (shown, labels, boundary, is_random) in zip(found, expected, strict=True):
-        if instance is None:  # nothing could be hidden: the original wrote an empty example
+    assert len(built) == len(expected) > 10
+    for instance, (masked, labels, boundary, is_random) in zip(built, expected, strict=True):
+        if instance is None:  # nothing could be masked: the original wrote an empty example
             assert whole_words and not labels
             continue
-        assert [corpora.CHARACTERS[token] for token in instance.tokens] == shown
+        assert [corpora.CHARACTERS[token] for token in instance.tokens] == masked
         assert instance.positions == list(labels)
         assert [corpora.CHARACTERS[token] for token in instance.labels] == list(labels.values())
         assert (instance.boundary, instance.is_random_next) == (boundary, is_random)
 
 
-def test_records_hold_what_the_oracle_says(run):
-    text = corpora.random_corpus(5, 20, 9, 9)
-    run.write(text)
-    rows = run(max_seq_length=40, max_predictions_per_seq=6, dupe_factor=2, random_seed=99)
-    expected = Oracle(corpora.pieces(text), 99, **SMALL, whole_words=False).build()
-    assert len(rows) == len(expected)
-    for row, (shown, labels, boundary, is_random) in zip(rows, expected, strict=True):
-        corpora.check(row, 40, 6)
-        real = len(shown)
-        assert [corpora.CHARACTERS[token] for token in row["input_ids"][:real]] == shown
-        assert sum(row["input_mask"]) == real == boundary + sum(row["segment_ids"])
-        assert row["masked_lm_positions"][: len(labels)] == list(labels)
-        assert row["next_sentence_labels"] == [int(is_random)]
+# The functions that create_pretraining_data.py had in the original release.
+
+
+@pytest.mark.parametrize("whole_words", [False, True])
+def test_create_masked_lm_predictions_against_the_oracle(whole_words):
+    tokens = ["[CLS]", *"ab", "##c", *"de", "[SEP]", "##f", "g", "[MASK]", "[SEP]"]
+    for seed in range(50):
+        oracle = Oracle([], seed, predictions=20, share=0.4, whole_words=whole_words)
+        expected, labels = oracle.mask(tokens)
+        generator = random.Random(seed)
+        assert create_pretraining_data.create_masked_lm_predictions(
+            tokens, 0.4, 20, corpora.CHARACTERS, generator, whole_words
+        ) == (expected, list(labels), list(labels.values()))
+        assert generator.getstate() == oracle.draws.getstate()
+
+
+def test_truncate_seq_pair_against_the_oracle():
+    for seed in range(50):
+        a, b = list(corpora.LETTERS[: seed % 20 + 1]), list(corpora.LETTERS[:15])
+        oracle = Oracle([], seed, predictions=1, share=0, whole_words=False)
+        masked, labels, boundary, _ = oracle.finish(a, b, False, 12)
+        for position, token in labels.items():
+            masked[position] = token
+        create_pretraining_data.truncate_seq_pair(a, b, 12, random.Random(seed))
+        assert (a, b) == (masked[1 : boundary - 1], masked[boundary:-1])
+
+
+def test_other_functions_name_what_replaces_them():
+    with pytest.raises(AttributeError, match="is replaced by tasks.pretraining.instances.Instance"):
+        _ = create_pretraining_data.TrainingInstance

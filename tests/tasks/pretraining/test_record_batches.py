@@ -85,8 +85,8 @@ def test_a_stream_can_begin_anywhere(files, small_windows, start):
     assert _take(record_batches.shuffled(windows, seed=5, start=start), 30) == whole[start:]
 
 
-def _batches(files, replicas=1, pipelines=1, pipeline=0, start=0, **options):
-    made = record_batches.RecordBatches(files, FEATURES, **options)
+def _batches(files, replicas=1, pipelines=1, pipeline=0, start=0, features=FEATURES, **options):
+    made = record_batches.RecordBatches(files, features, **options)
     context = tf.distribute.InputContext(pipelines, pipeline, replicas)
     return made, made.dataset(context, start)
 
@@ -162,16 +162,15 @@ def test_replicas_that_do_not_divide_the_batch_lose_no_record(files):
 
 
 def test_values_beyond_the_limits_are_named(files):
-    _, dataset = _batches(files, batch_size=73, seed=None, limits={"input_ids": (70, "vocab_size")})
+    features = records.pretraining_features(8, 2, vocab_size=70)
+    made, dataset = _batches(files, batch_size=73, seed=None, features=features)
     with pytest.raises(tf.errors.InvalidArgumentError) as raised:
         list(dataset)
-    message = str(record_batches._to_user_error(raised.value))
+    message = str(made.to_user_error(raised.value))
     assert message.startswith(
         "the records do not fit the model: input_ids from 0 to 72, but vocab_size is 70;"
     )
-    assert (
-        record_batches._to_user_error(tf.errors.InvalidArgumentError(None, None, "another")) is None
-    )
+    assert made.to_user_error(tf.errors.InvalidArgumentError(None, None, "another")) is None
 
 
 def test_broken_files_are_named(tmp_path):
@@ -190,41 +189,3 @@ def test_broken_files_are_named(tmp_path):
     cut.write_bytes(b"")
     with pytest.raises(errors.UserError, match="no records"):
         record_batches.RecordBatches([str(cut)], FEATURES, batch_size=1, seed=1)
-
-
-def test_an_index_spares_the_walk_through_files_that_have_not_changed(tmp_path, files, monkeypatch):
-    def open_files(index=""):
-        twice = [*files, files[0]]
-        return record_batches.RecordBatches(twice, FEATURES, batch_size=5, seed=1, index=index)
-
-    index = str(tmp_path / "index.json")
-    first = open_files(index)  # not there yet
-    first.write_index(index)
-    walked = []
-    walk = record_batches.find_windows
-    monkeypatch.setattr(
-        record_batches, "find_windows", lambda path, **more: walked.append(path) or walk(path)
-    )
-    again = open_files(index)
-    assert not walked and again.num_examples == first.num_examples == 123
-    for one, other in zip(_some(first), _some(again), strict=True):
-        np.testing.assert_array_equal(one["masked_lm_ids"], other["masked_lm_ids"])
-    _write(files[1], range(50, 75))
-    changed = open_files(index)
-    assert changed.num_examples == 125 and walked == [files[1]]
-    _write(files[1], range(50, 80))  # after the count, before the index is written
-    changed.write_index(index)
-    assert open_files(index).num_examples == 130
-
-
-@pytest.mark.parametrize("text", ["", '{"a": ', "[1, 2]", "7", "\0\1"])
-def test_a_damaged_index_is_told_and_not_used(tmp_path, files, text, caplog):
-    (tmp_path / "index.json").write_text(text)
-    index = str(tmp_path / "index.json")
-    found = record_batches.RecordBatches(files, FEATURES, batch_size=5, seed=1, index=index)
-    assert found.num_examples == 73 and "damaged; the records are counted again" in caplog.text
-
-
-def _some(batches):
-    found = batches.dataset(tf.distribute.InputContext()).as_numpy_iterator()
-    return [next(found) for _ in range(30)]

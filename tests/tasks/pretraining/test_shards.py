@@ -48,20 +48,20 @@ def test_every_shard_draws_for_itself(run):
 def test_shards_hold_whole_documents(run, size):
     documents = ["ab\ncd", "e", "fghi\njk\nl", "m n o", "p", "q\nr", "s" * 50, "t", "u"]
     path = run.write("\n\n\n".join(documents) + "\n")
-    found = list(corpus.cut([path], size))
-    assert [shard.number for shard in found] == list(range(len(found)))
-    assert "\n\n".join(shard.text for shard in found).split("\n\n") == documents
-    counts = [len(shard.text.split("\n\n")) for shard in found]
+    shards = list(corpus.cut([path], size))
+    assert [shard.number for shard in shards] == list(range(len(shards)))
+    assert ["\n".join(lines) for shard in shards for lines in shard.documents] == documents
+    counts = [len(shard.documents) for shard in shards]
     assert min(counts) >= 2
-    for shard, count in zip(found, counts, strict=True):
-        assert count <= 3 or len(shard.text) <= size
+    for shard, count in zip(shards, counts, strict=True):
+        assert count <= 3 or shard.size <= size
     if size == 1:
         assert counts == [2, 2, 2, 3]
     if size == 1000:
         assert counts == [9]
 
 
-def test_progress_is_told(run, monkeypatch):
+def test_progress_is_logged(run, monkeypatch):
     monkeypatch.setattr(local_runner, "_REPORT_SECONDS", 0.0)
     run.write(corpora.random_corpus(7, 100, 20, 12))
     run(dupe_factor=5)

@@ -1,0 +1,227 @@
+"""The work of run_pretraining.py: from flags to a trained and evaluated model."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+import modeling
+import optimization
+from checkpoints import manager, restore
+from command_line import errors, options
+from system import inputs
+from tasks.pretraining import objectives, record_batches, record_files, records
+from tasks.pretraining import options as pretraining_options
+from training import compatibility, devices, evaluation, loop, run_files, run_state
+
+_log = logging.getLogger(__name__)
+
+
+def pretrain(
+    data: pretraining_options.PretrainingOptions,
+    model: options.ModelOptions,
+    optimizer: options.OptimizerOptions,
+    run: options.RunOptions,
+    device: options.DeviceOptions,
+) -> None:
+    """Trains and evaluates as the flags say.
+
+    Raises:
+      errors.UserError: files that are missing or do not fit each other, a loss that is not finite.
+      errors.FlagError: flags that do not fit each other.
+    """
+    device = options.resolve_device(device)
+    groups = [data, model, optimizer, run, device]
+    config = _read_config(data, model)
+    strategy = devices.create_strategy(device)
+    files = _RecordFiles(data, config, device)
+    trainer = _create_trainer(data, config, model, run, device, strategy)
+    # Everything that can be wrong with checkpoints is found before the records are counted.
+    origin = _check_checkpoints(config, data, model, run)
+    if data.do_train:
+        rate, warmup = optimizer.learning_rate, data.num_warmup_steps
+        schedule = optimization.Schedule(rate, data.num_train_steps, warmup)
+        parts = optimizer.gradient_accumulation_steps
+        trainer.prepare_training(schedule, data.train_batch_size, parts)
+        if manager.latest(run.output_dir):
+            origin.warn_about_changed_flags(groups)
+    else:
+        trainer.state.ensure_loaded(evaluation.chosen(run)[0])
+    train_batches = files.training_batches(run.random_seed) if data.do_train else None
+    eval_batches = files.evaluation_batches() if data.do_eval or run.eval_steps else None
+    used_config = trainer.task.model.encoder.config.to_json_string()
+    describe = functools.partial(
+        run_files.write_run_description,
+        run.output_dir,
+        devices.describe(strategy),
+        groups,
+        used_config,
+    )
+    if train_batches:
+        evaluate = functools.partial(_evaluate, trainer, eval_batches)
+        if not trainer.train(train_batches, evaluate, begin=describe):
+            return
+        if run.save_weights_only and trainer.is_chief:
+            _log.info("weights without optimizer state: %s", trainer.state.save_weights())
+    elif trainer.is_chief:
+        tf.io.gfile.makedirs(run.output_dir)
+    if data.do_eval and eval_batches:
+        evaluation.evaluate_each(
+            trainer, run, lambda: {"eval_results": _evaluate(trainer, eval_batches)}
+        )
+        if data.objective != "ltr":  # which predicts every token, not the masked ones counted here
+            _log_baseline(trainer, eval_batches, config.vocab_size)
+
+
+def _read_config(
+    data: pretraining_options.PretrainingOptions, model: options.ModelOptions
+) -> modeling.BertConfig:
+    """Reads --bert_config_file, and compares flags with it and with each other."""
+    config = modeling.BertConfig.from_json_file(model.bert_config_file)
+    if data.max_seq_length > config.max_position_embeddings:
+        raise errors.FlagError(
+            f"--max_seq_length={data.max_seq_length}: the model has max_position_embeddings "
+            f"{config.max_position_embeddings} ({model.bert_config_file})"
+        )
+    if data.do_train and data.num_warmup_steps >= data.num_train_steps:
+        _log.warning(
+            "--num_warmup_steps=%d is not below --num_train_steps=%d: training ends before the "
+            "learning rate reaches its peak; a tenth of the steps is usual",
+            data.num_warmup_steps,
+            data.num_train_steps,
+        )
+    return config
+
+
+def _create_trainer(
+    data: pretraining_options.PretrainingOptions,
+    config: modeling.BertConfig,
+    model: options.ModelOptions,
+    run: options.RunOptions,
+    device: options.DeviceOptions,
+    strategy: tf.distribute.Strategy,
+) -> loop.Trainer:
+    with strategy.scope():
+        objective = objectives.create_objective(
+            data.objective,
+            config,
+            compute_dtype=devices.COMPUTE_DTYPES[device.precision],
+            static_shapes=device.static_shapes,
+            seed=run.random_seed,
+        )
+        state = run_state.RunState(
+            objective,
+            run=run,
+            init_checkpoint=model.init_checkpoint,
+            signature=f"--objective={data.objective}",
+            metadata={"attention": objective.model.encoder.config.attention},
+        )
+    return loop.Trainer(objective, state, strategy=strategy, run=run, device=device)
+
+
+def _check_checkpoints(
+    config: modeling.BertConfig,
+    data: pretraining_options.PretrainingOptions,
+    model: options.ModelOptions,
+    run: options.RunOptions,
+) -> compatibility.Origin:
+    """Finds checkpoints that are missing, or were trained with another config.
+
+    Returns:
+      What is known of the run that made the checkpoint this one starts from.
+    """
+    evaluation.check(run, data.do_train)
+    evaluated = "" if data.do_train else run.named_checkpoint
+    checkpoint = restore.starting_checkpoint(model.init_checkpoint, run.output_dir, evaluated)
+    origin = compatibility.Origin.read(checkpoint)
+    origin.check_config(config, model.bert_config_file)
+    return origin
+
+
+class _RecordFiles:
+    """The record files that the flags name; the first record of each is checked, none is read yet.
+
+    Raises:
+      errors.UserError: a pattern without a file, or records of another form than the flags say.
+    """
+
+    def __init__(
+        self,
+        data: pretraining_options.PretrainingOptions,
+        config: modeling.BertConfig,
+        device: options.DeviceOptions,
+    ):
+        self._data = data
+        self._static_shapes = device.static_shapes
+        self._features = records.pretraining_features(
+            data.max_seq_length,
+            data.max_predictions_per_seq,
+            vocab_size=config.vocab_size,
+            type_vocab_size=config.type_vocab_size,
+        )
+        self._train_paths = self._find("input_file", data.input_file)
+        self._eval_paths = self._train_paths
+        if data.eval_file:
+            self._eval_paths = self._find("eval_file", data.eval_file)
+
+    def _find(self, flag: str, patterns: str) -> list[str]:
+        try:
+            paths = inputs.expand(flag, patterns)
+        except errors.UserError as error:
+            raise errors.UserError(
+                f"{error}; create_pretraining_data.py makes these files"
+            ) from None
+        for path in paths:
+            record_files.check_first_record(path, self._features)
+        return paths
+
+    def training_batches(self, seed: int) -> record_batches.RecordBatches:
+        """Endless shuffled batches."""
+        batches = self._open(self._train_paths, self._data.train_batch_size, seed=seed)
+        _log.info("training on %d records of --input_file", batches.num_examples)
+        return batches
+
+    def evaluation_batches(self) -> record_batches.RecordBatches:
+        """Each record once, in order, up to --max_eval_steps batches."""
+        data = self._data
+        batches = self._open(
+            self._eval_paths, data.eval_batch_size, seed=None, max_batches=data.max_eval_steps
+        )
+        flag = "--eval_file" if data.eval_file else "--input_file"
+        _log.info("evaluating on %d records of %s", batches.num_examples, flag)
+        return batches
+
+    def _open(
+        self, paths: Sequence[str], batch_size: int, **order: Any
+    ) -> record_batches.RecordBatches:
+        return record_batches.RecordBatches(
+            paths,
+            self._features,
+            batch_size=batch_size,
+            static_shapes=self._static_shapes,
+            **order,
+        )
+
+
+def _evaluate(
+    trainer: loop.Trainer, batches: record_batches.RecordBatches | None
+) -> dict[str, float]:
+    """Evaluates, and adds exp of the masked-LM loss (paper section 5.2)."""
+    assert batches is not None
+    results = trainer.evaluate(batches)
+    return {**results, "perplexity": math.exp(min(results["masked_lm_loss"], 700.0))}
+
+
+def _log_baseline(
+    trainer: loop.Trainer, batches: record_batches.RecordBatches, vocab_size: int
+) -> None:
+    """Logs what guessing by frequency achieves on the same records."""
+    if trainer.is_chief:
+        dataset = batches.dataset(tf.distribute.InputContext())  # all records, without replicas
+        baseline = objectives.frequency_baseline(dataset, vocab_size)
+        _log.info("for comparison, guessing by frequency: %s", run_files.format_results(baseline))

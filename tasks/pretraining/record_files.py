@@ -1,0 +1,168 @@
+"""Files of pre-training records: writing them whole or not at all, parsing and checking them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import tensorflow as tf
+from google.protobuf import message
+
+from command_line import errors
+from tasks.pretraining import records
+
+
+class RoundRobinWriter:
+    """Writes record k to file k mod number of files; the files appear when all is written.
+
+    A context manager. Records go to temporary files beside the final ones, which are renamed at the
+    end; an exception removes them, so a failed run leaves older files as they were.
+
+    Attributes:
+      count: records written so far.
+    """
+
+    def __init__(self, paths: Sequence[str]):
+        """Creates missing directories and opens the temporary files.
+
+        Args:
+          paths: the files; anything ``tf.io.gfile`` can write.
+        """
+        self._paths = {}
+        self._writers: list = []
+        self.count = 0
+        try:
+            for path in paths:
+                folder, name = os.path.split(path)
+                if folder:
+                    tf.io.gfile.makedirs(folder)
+                temporary = os.path.join(folder, f".{name}.{os.getpid()}.incomplete")
+                self._paths[temporary] = path
+                self._writers.append(tf.io.TFRecordWriter(temporary))
+        except BaseException:
+            self._discard()
+            raise
+
+    def write(self, record: bytes) -> None:
+        """Appends a serialized example to the file whose turn it is."""
+        self._writers[self.count % len(self._writers)].write(record)
+        self.count += 1
+
+    def __enter__(self) -> RoundRobinWriter:
+        return self
+
+    def __exit__(self, kind, *_) -> None:
+        if kind is not None:
+            self._discard()
+            return
+        try:
+            for writer in self._writers:
+                writer.close()
+            for temporary, path in self._paths.items():
+                tf.io.gfile.rename(temporary, path, overwrite=True)
+        except BaseException:
+            self._discard()
+            raise
+
+    def _discard(self) -> None:
+        self._writers.clear()  # closes them
+        for temporary in self._paths:
+            if tf.io.gfile.exists(temporary):
+                tf.io.gfile.remove(temporary)
+
+
+def decode_example(features: Sequence[records.Feature], serialized: bytes) -> dict[str, list]:
+    """The values of each feature of one example, padding included."""
+    columns = tf.train.Example.FromString(serialized).features.feature
+    return {f.name: list(getattr(columns[f.name], f"{f.dtype}_list").value) for f in features}
+
+
+def parse(features: Sequence[records.Feature], serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Reads a batch of examples; for use in a ``tf.data`` pipeline or outside.
+
+    Args:
+      features: what the examples hold.
+      serialized: string tensor of shape [batch].
+
+    Returns:
+      A tensor of shape [batch, length] for each feature: int32 for "int64", float32 for "float".
+    """
+    specs = {
+        feature.name: tf.io.FixedLenFeature(
+            [feature.length], tf.float32 if feature.dtype == "float" else tf.int64
+        )
+        for feature in features
+    }
+    # Clipped, not wrapped, so that a value beyond int32 is still recognised as too large.
+    return {
+        name: tf.cast(tf.clip_by_value(value, tf.int32.min, tf.int32.max), tf.int32)
+        if value.dtype == tf.int64
+        else value
+        for name, value in tf.io.parse_example(serialized, specs).items()
+    }
+
+
+def check_first_record(path: str, features: Sequence[records.Feature]) -> None:
+    """Compares the first record of a file with the feature list, before anything is built on it.
+
+    Args:
+      path: a TFRecord file.
+      features: what its records must have.
+
+    Raises:
+      errors.UserError: the file is empty, cut off or not a TFRecord file; its records lack features
+        (all that are missing are listed) or have another length (the flag to change is named).
+    """
+    columns = _first_example(path).features.feature
+    missing = [feature.name for feature in features if feature.name not in columns]
+    if missing:
+        raise errors.UserError(
+            f"{path}: records lack {', '.join(missing)} (they have "
+            f"{', '.join(sorted(columns)) or 'nothing'}); create_pretraining_data.py makes them"
+        )
+    mismatches: dict[str, str] = {}
+    cures: dict[str, str] = {}
+    for feature in features:
+        length = _count_values(path, feature, columns[feature.name])
+        if length == feature.length:
+            continue
+        if not feature.flag:
+            raise errors.UserError(
+                f"{path}: records have {length} {feature.name}, expected {feature.length}"
+            )
+        mismatches.setdefault(
+            feature.flag, f"{length} {feature.name}, --{feature.flag} is {feature.length}"
+        )
+        cures.setdefault(feature.flag, f"--{feature.flag}={length}")
+    if mismatches:
+        raise errors.UserError(
+            f"{path}: records have {' and '.join(mismatches.values())}; "
+            f"run with {' '.join(cures.values())}"
+        )
+
+
+def _count_values(path: str, feature: records.Feature, column: tf.train.Feature) -> int:
+    """Number of values that a record has of a feature, which must be of the feature's type."""
+    kind = column.WhichOneof("kind")
+    if kind != f"{feature.dtype}_list":
+        raise errors.UserError(
+            f"{path}: {feature.name} is {kind or 'empty'}, expected {feature.dtype}_list"
+        )
+    return len(getattr(column, kind).value)
+
+
+def _first_example(path: str) -> tf.train.Example:
+    try:
+        record = next(iter(tf.data.TFRecordDataset(path).take(1)), None)
+    except tf.errors.DataLossError:
+        raise errors.UserError(
+            f"{path}: not a TFRecord file, or damaged, or not yet completely written"
+        ) from None
+    if record is None:
+        raise errors.UserError(
+            f"{path}: the file holds no records; make it again, or wait until it is written"
+        )
+    try:
+        return tf.train.Example.FromString(record.numpy())
+    except message.DecodeError:
+        raise errors.UserError(f"{path}: its records are not tf.train.Example messages") from None
