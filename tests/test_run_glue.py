@@ -423,19 +423,6 @@ def test_a_submission_has_only_predictions_of_the_best_runs(
     assert _packed(out)["MRPC.tsv"] == _rows("01010")  # row i: i + 2 + 2
 
 
-def test_runs_that_are_deleted_and_repeated_predict_again(folder, tmp_path, fake):
-    flags = _flags(folder, tmp_path / "out", "--tasks=rte", "--learning_rates=2e-5")
-    assert _main(*flags) == 0
-    fake.started()
-    predictions = tmp_path / "out/rte/test/test_results.tsv"
-    expected = predictions.read_text()
-    predictions.write_text("0.9\t0.1\n" * 5)  # as if the deleted model had been another one
-    shutil.rmtree(tmp_path / "out/rte/lr2e-5-seed1")
-    assert _main(*flags) == 0
-    assert _names(fake.started()) == ["rte 2e-05 1", "rte predict"]
-    assert predictions.read_text() == expected
-
-
 def test_wnli_needs_predictions_if_it_is_trained(folder, finished, tmp_path, fake, caplog):
     caplog.set_level("INFO")
     out = shutil.copytree(finished, tmp_path / "out")
@@ -445,19 +432,6 @@ def test_wnli_needs_predictions_if_it_is_trained(folder, finished, tmp_path, fak
     assert _main(*flags, "--tasks=wnli") == 1
     assert "no submission.zip yet: it needs WNLI.tsv (wnli)" in caplog.text
     assert _packed(out) == _packed(finished)
-
-
-def test_fewer_seeds_keep_the_results_of_the_others(folder, tmp_path, fake):
-    out = tmp_path / "out"
-    flags = _flags(folder, out, "--tasks=rte", "--learning_rates=2e-5")
-    fake(plan={"rte 2e-05 2": 0.7, "rte 2e-05 3": "fail"})
-    assert _main(*flags, "--seeds=1,2,3") == 1
-    before = json.loads((out / "summary.json").read_text())
-    fake.started()
-    assert _main(*flags, "--seeds=1") == 0
-    assert fake.started() == []
-    assert json.loads((out / "summary.json").read_text()) == before
-    assert before["tasks"]["rte"]["best"] == {"learning_rate": 2e-5, "seed": 2}
 
 
 def _outcome(out):

@@ -65,7 +65,7 @@ class Search:
         self._table = status.RunTable(flags.output_dir, plan)
         self._pending = {run for run in plan if self._table[run].status != status.FINISHED}
         self._failures: dict[str, list[str]] = {}  # reason -> names of runs
-        self._label_shares = {task: found.label_shares for task, found in data.items()}
+        self._label_shares = {task: one.label_shares for task, one in data.items()}
         self._start = time.monotonic()
         self._rows_done = 0  # training rows of the runs that have ended since the start
 

@@ -250,12 +250,6 @@ def test_half_of_a_surrogate_pair(write, caplog):
             _custom(train_file=path, **options).get_labels()
 
 
-def test_an_extra_separator_without_header(write, caplog):
-    path = write("a.csv", "1,rome is old\n0,rome, is old\n")
-    _custom(train_file=path, text_a_column=1, label_column=0).get_train_examples("")
-    assert "1 rows have more columns than the 2 expected (line 2)" in caplog.text
-
-
 def test_counts_are_logged(write, caplog):
     caplog.set_level(logging.INFO)
     path = write("a.csv", "text,label\na,1\nb,0\n")

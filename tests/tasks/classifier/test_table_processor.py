@@ -148,20 +148,6 @@ def test_a_wrong_label_is_reported_with_its_column(read, task, header, row, colu
         read(task, "train", header, row)
 
 
-def test_a_byte_order_mark_before_the_first_label(tmp_path):
-    (tmp_path / "train.tsv").write_text("\ufeffx\t1\t\ta\nx\t0\t\tb\n")
-    found = glue_tasks.create_processor("cola").get_train_examples(str(tmp_path))
-    assert [example.label for example in found] == ["1", "0"]
-    (tmp_path / "train.tsv").write_text(f"\ufeff{MRPC}\n1\t1\t2\ta\tb\n")
-    assert len(glue_tasks.create_processor("mrpc").get_train_examples(str(tmp_path))) == 1
-
-
-def test_bytes_that_are_not_utf8(tmp_path):
-    (tmp_path / "train.tsv").write_bytes(b"x\t1\t\ta\nx\t1\t\tcaf\xe9\n")
-    with pytest.raises(errors.UserError, match=r"train\.tsv:2: byte 0xE9"):
-        glue_tasks.create_processor("cola").get_train_examples(str(tmp_path))
-
-
 def test_compressed_files_are_found(tmp_path):
     (tmp_path / "dev.tsv.gz").write_bytes(gzip.compress(b"x\t1\t\ta\n"))
     assert len(glue_tasks.create_processor("cola").get_dev_examples(str(tmp_path))) == 1

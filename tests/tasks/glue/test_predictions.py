@@ -92,10 +92,3 @@ def test_predictions_of_another_run_are_outdated_and_do_not_outlive_the_next_sta
     assert not predictions.are_current(str(directory), other, tests)
     predictions.start(str(directory), other, tests)
     assert not (directory / "test_results.tsv").exists()
-    assert not predictions.are_current(str(directory), other, tests)
-
-
-def test_predictions_without_a_note_are_outdated(predicted):
-    run, tests, directory = predicted
-    (directory / "outcome.json").unlink()
-    assert not predictions.are_current(str(directory), run, tests)

@@ -195,15 +195,6 @@ def test_a_run_that_was_stopped_has_not_failed(tmp_path):
     assert len(_FakeSearch(tmp_path, "--learning_rates=2e-5", "--seeds=1,2").begin().queue) == 2
 
 
-def test_a_run_that_ended_without_results_has_failed(tmp_path, caplog):
-    fake = _FakeSearch(tmp_path, "--learning_rates=2e-5").begin()
-    job, _ = fake.next()
-    job.on_end(DONE)
-    assert "failed, no results" in caplog.text
-    with pytest.raises(errors.UserError, match="failed: rte"):
-        fake.search.report_failures()
-
-
 def test_a_prediction_that_failed(tmp_path, caplog):
     flags = ("--learning_rates=2e-5",)
     fake = _FakeSearch(tmp_path, *flags).begin()
@@ -228,16 +219,6 @@ def test_a_better_run_whose_checkpoint_is_gone_predicts_nothing(tmp_path, caplog
     assert f"rte: {reason}" in caplog.text
     with pytest.raises(errors.UserError, match=f"failed: rte predictions: {reason}; the same"):
         again.search.report_failures()
-
-
-def test_predictions_of_another_run_do_not_outlive_it(tmp_path):
-    fake = _FakeSearch(tmp_path, "--learning_rates=2e-5").begin()
-    fake.finish(0.7)
-    fake.predict()
-    more = _FakeSearch(tmp_path, "--learning_rates=2e-5", "--seeds=2").begin()
-    more.finish(0.8)
-    _, directory = more.next()
-    assert not (directory / "test_results.tsv").exists()
 
 
 @pytest.mark.parametrize("step, is_error", [(0, False), (4, True)])
@@ -281,25 +262,6 @@ def test_a_run_that_was_repeated_predicts_again(tmp_path):
     again.predict()
     assert again.is_predicted()
     assert not _FakeSearch(tmp_path, *_ONE).begin().queue
-
-
-def test_a_run_that_was_repeated_by_hand_predicts_again(tmp_path):
-    fake = _FakeSearch(tmp_path, *_ONE).begin()
-    directory = fake.finish(0.7)
-    fake.predict()
-    (directory / "eval_results.txt").write_text("eval_accuracy = 0.71\n")
-    assert len(_FakeSearch(tmp_path, *_ONE).begin().queue) == 1
-
-
-def test_a_changed_test_set_is_predicted_again(tmp_path):
-    fake = _FakeSearch(tmp_path, *_ONE).begin()
-    fake.finish(0.7)
-    fake.predict()
-    (tmp_path / "test.tsv").write_text("index\ta\tb\n0\tthree\tfour\n")
-    again = _FakeSearch(tmp_path, *_ONE).begin()
-    assert not again.is_predicted()
-    again.predict()
-    assert again.is_predicted()
 
 
 def test_only_predictions_of_the_best_run_count(tmp_path):

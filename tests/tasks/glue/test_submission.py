@@ -95,15 +95,6 @@ def test_a_wrong_number_of_rows_is_a_warning(tmp_path, caplog):
     assert "MRPC.tsv: 2 rows, but the official test set has 1725" in caplog.text
 
 
-def test_missing_and_unknown_files(tmp_path):
-    tables = _tables(count=1)
-    del tables["AX.tsv"]
-    tables["XNLI.tsv"] = ""
-    with pytest.raises(errors.UserError, match="missing: AX.tsv; unknown: XNLI.tsv"):
-        submission.write_zip(str(tmp_path / "a.zip"), tables)
-    assert os.listdir(tmp_path) == []
-
-
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "a.zip"
     path.write_text("old")
