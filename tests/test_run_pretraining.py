@@ -308,14 +308,12 @@ def test_two_devices_start_from_the_initial_checkpoint(folder, tmp_path, script)
 
 
 def _start(flags, **options):
-    environment = {k: v for k, v in os.environ.items() if k != "TF_ENABLE_ONEDNN_OPTS"}
     command = [sys.executable, os.path.join(ROOT, "run_pretraining.py"), *flags]
     return subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=environment,
         **options,
     )
 

@@ -834,10 +834,12 @@ def test_every_replica_gets_the_values(tmp_path):
 
 def test_a_training_checkpoint_written_by_tf_1_15(shared):
     folder = shared / "golden" / "model"
-    golden = np.load(folder / "golden.npz")
-    expected = {
-        name.removeprefix("step8/"): golden[name] for name in golden if name.startswith("step8/")
-    }
+    with np.load(folder / "golden.npz") as golden:
+        expected = {
+            name.removeprefix("step8/"): golden[name]
+            for name in golden
+            if name.startswith("step8/")
+        }
     found = restore.resolve(str(folder / "trained"))
     assert found.path == str(folder / "trained" / "model.ckpt-8")
     made = {name: tf.Variable(tf.zeros(shape)) for name, shape in found.shapes.items()}
