@@ -158,12 +158,6 @@ def test_mistakes_end_in_one_line(tmp_path, capsys, flags, status, message):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "blank.txt"]
 
 
-def test_help_needs_no_tensorflow(script):
-    result = script("create_vocab.py", "--help", timeout=20)
-    assert result.returncode == 0 and "--vocab_size (30522)" in result.stdout
-    assert result.stderr == ""
-
-
 # --------------------------------------------------------------------------------------------------
 # Its parts
 # --------------------------------------------------------------------------------------------------

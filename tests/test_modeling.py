@@ -13,6 +13,7 @@ import tensorflow as tf
 import minilm_reference
 import modeling
 import optimization
+import tiny
 from checkpoints import restore
 from command_line import errors
 from nn import functions, layers
@@ -128,9 +129,7 @@ def test_losses_gradients_and_updates_equal_the_original(original):
     model, golden, jit = original
     variables = modeling.named_variables(model)
     start = [variable.numpy() for variable in variables.values()]
-    expected = {
-        step: [golden[f"step{step}/{name}"] for name in variables] for step in (1, 2, 8)
-    }
+    expected = {step: [golden[f"step{step}/{name}"] for name in variables] for step in (1, 2, 8)}
     compute = _loss_function(objectives.MaskedLm(model), _golden_batch(golden), jit)
 
     def train(weights):
@@ -416,6 +415,7 @@ def test_dropout_needs_a_seed_and_differs_from_layer_to_layer():
     assert np.abs(one - other).max() > 1e-3
 
 
+@tiny.needs_half_precision
 @pytest.mark.parametrize("dtype, tolerance", [(tf.bfloat16, 0.1), (tf.float16, 0.02)])
 def test_half_precision_is_near_and_does_not_overflow(dtype, tolerance):
     ids, mask, types = _random_batch(np.random.default_rng(6))

@@ -630,9 +630,7 @@ def _assert_equal(one, other):
 def _start(flags, **options):
     command = [sys.executable, os.path.join(ROOT, "run_classifier.py"), *map(str, flags)]
     pipe = subprocess.PIPE
-    return subprocess.Popen(
-        command, stdout=pipe, stderr=subprocess.STDOUT, text=True, **options
-    )
+    return subprocess.Popen(command, stdout=pipe, stderr=subprocess.STDOUT, text=True, **options)
 
 
 @pytest.mark.slow
