@@ -8,11 +8,11 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 import modeling
+import processes
 import squad_files
 import tiny_glue
 import tiny_squad
@@ -77,7 +77,7 @@ def _start(folder, recipe, output, **variables):
 
 def _run(folder, recipe, output, **variables):
     process = _start(folder, recipe, output, **variables)
-    text, _ = process.communicate(timeout=300)
+    text, _ = process.communicate(timeout=3 * processes.LAST_RESORT)
     assert process.returncode == 0, text[-2000:]
     return text
 
@@ -113,15 +113,12 @@ def test_a_stopped_stage_is_not_taken_for_a_trained_one(folder, tmp_path):
     flags = f"{SQUAD_FLAGS} --train_batch_size=1 --log_steps=1"
     more = {"TRIVIAQA_DIR": str(folder / "triviaqa"), "RUN_SQUAD_FLAGS": flags}
     process = _start(folder, "squad1.sh", run, **more)
-    deadline = time.monotonic() + 120
-    while not (run / "triviaqa/metrics.jsonl").exists():
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.1)
+    processes.wait_until((run / "triviaqa/metrics.jsonl").exists, process)
     for child in (
         pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     ):
         os.kill(int(child), signal.SIGTERM)
-    text, _ = process.communicate(timeout=120)
+    text, _ = process.communicate(timeout=processes.LAST_RESORT)
     assert process.returncode == 1 and "stopped before the end of TriviaQA" in text
     assert not (run / "squad").exists()
 

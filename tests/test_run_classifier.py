@@ -628,12 +628,9 @@ def _assert_equal(one, other):
 
 
 def _start(flags, **options):
-    environment = {k: v for k, v in os.environ.items() if k != "TF_ENABLE_ONEDNN_OPTS"}
     command = [sys.executable, os.path.join(ROOT, "run_classifier.py"), *map(str, flags)]
     pipe = subprocess.PIPE
-    return subprocess.Popen(
-        command, stdout=pipe, stderr=subprocess.STDOUT, text=True, env=environment, **options
-    )
+    return subprocess.Popen(command, stdout=pipe, stderr=subprocess.STDOUT, text=True, **options)
 
 
 @pytest.mark.slow

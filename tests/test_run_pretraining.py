@@ -323,26 +323,20 @@ def test_two_devices_start_from_the_initial_checkpoint(folder, tmp_path, script)
 
 
 def _start(flags, **options):
-    environment = {k: v for k, v in os.environ.items() if k != "TF_ENABLE_ONEDNN_OPTS"}
     command = [sys.executable, os.path.join(ROOT, "run_pretraining.py"), *flags]
     return subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env=environment,
         **options,
     )
 
 
-def _wait_for(process, text, seconds=300):
+def _wait_for(process, text):
     """Reads the output until a line holds ``text``."""
     lines = []
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        line = process.stdout.readline()
-        if not line:
-            break
+    for line in process.stdout:
         lines.append(line)
         if text in line:
             return lines
@@ -365,7 +359,7 @@ def _sigterm(process, flags, tmp_path, capsys):
     line = _one_line(capsys, 1, *flags)
     assert "another run is training there" in line
     process.send_signal(signal.SIGTERM)
-    text = process.communicate(timeout=240)[0]
+    text = process.communicate(timeout=600)[0]
     assert process.returncode == 0, text
     assert "the same command goes on from there" in text and "Traceback" not in text
     step = int(re.search(r"stopped at step (\d+)", text).group(1))

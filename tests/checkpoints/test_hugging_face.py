@@ -256,7 +256,8 @@ def test_real_weights(minilm):
 
 
 def test_the_golden_values_are_those_of_the_reference(minilm):
-    golden = np.load(minilm_reference.GOLDEN)
+    with np.load(minilm_reference.GOLDEN) as file:
+        golden = dict(file)
     weights = minilm_reference.weights()
     for row in (4, 7):  # a pair, and the shortest
         n = golden["input_mask"][row].sum()

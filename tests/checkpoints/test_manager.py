@@ -423,7 +423,7 @@ import os, random, signal, sys, time
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import numpy as np, tensorflow
 from checkpoints import manager, tf_checkpoint
-directory, rounds = sys.argv[1], int(sys.argv[2])
+directory, rounds = sys.argv[1], 0
 
 def train(pipe):
     manager.clean_leftovers(directory)
@@ -437,8 +437,9 @@ def train(pipe):
         step += 1
 
 random.seed(5)
-saves = interrupted = 0
-for _ in range(rounds):
+saves = interrupted = 0  # kills shall fall between saves and into them, however slow they are
+while rounds < 30 or saves <= 5 or interrupted <= 5:
+    rounds += 1
     ours, theirs = os.pipe()
     child = os.fork()  # before TensorFlow starts its threads, which it does at the first op
     if not child:
@@ -451,7 +452,7 @@ for _ in range(rounds):
     while more := os.read(ours, 4096):
         saves += len(more)
     os.close(ours)
-    listed = checkpoints.listed(directory)
+    listed = manager.listed(directory)
     whole = {os.path.basename(path) for prefix in listed for path in tf_checkpoint.parts(prefix)}
     interrupted += bool(set(os.listdir(directory)) - whole - {"checkpoint"})
     assert manager.latest(directory) == listed[-1]
@@ -468,16 +469,14 @@ print(saves, interrupted)
 @pytest.mark.slow
 def test_kill_at_any_moment(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", _KILLED, str(tmp_path / "out"), "30"],
+        [sys.executable, "-c", _KILLED, str(tmp_path / "out")],
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    saves, interrupted = map(int, done.stdout.split())
-    assert saves > 5 and interrupted > 5  # kills fell between saves and into them
 
 
 # --------------------------------------------------------------------------------------------------
@@ -816,7 +815,7 @@ def test_every_replica_gets_the_values(tmp_path):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
@@ -834,10 +833,12 @@ def test_every_replica_gets_the_values(tmp_path):
 
 def test_a_training_checkpoint_written_by_tf_1_15(shared):
     folder = shared / "golden" / "model"
-    golden = np.load(folder / "golden.npz")
-    expected = {
-        name.removeprefix("step8/"): golden[name] for name in golden if name.startswith("step8/")
-    }
+    with np.load(folder / "golden.npz") as golden:
+        expected = {
+            name.removeprefix("step8/"): golden[name]
+            for name in golden
+            if name.startswith("step8/")
+        }
     found = restore.resolve(str(folder / "trained"))
     assert found.path == str(folder / "trained" / "model.ckpt-8")
     made = {name: tf.Variable(tf.zeros(shape)) for name, shape in found.shapes.items()}

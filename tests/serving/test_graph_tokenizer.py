@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import random
@@ -39,9 +40,13 @@ def make(tmp_path):
     return build
 
 
+@functools.lru_cache(1)  # building the graph takes seconds
+def _graph(tokenizer: graph_tokenizer.GraphTokenizer):
+    return tf.function(tokenizer).get_concrete_function(tf.TensorSpec([None], tf.string))
+
+
 def run(tokenizer: graph_tokenizer.GraphTokenizer, texts) -> list[list[int]]:
-    function = tf.function(tokenizer, input_signature=[tf.TensorSpec([None], tf.string)])
-    return function(tf.constant(texts, tf.string, [len(texts)])).to_list()
+    return _graph(tokenizer)(tf.constant(texts, tf.string, [len(texts)])).to_list()
 
 
 def characters(text: str, lower: bool = True) -> list[str]:
@@ -68,10 +73,15 @@ def test_tokens_equal_those_of_the_original(name, shared):
 
 
 def test_pieces_by_hand(make):
-    tokenizer = make(["un", "##aff", "##able", "##a", "want", ",", "##b"])
+    tokens = ["un", "##aff", "##able", "##a", "want", ",", "##b", "[MASK]"]
+    tokenizer = make(tokens, protected_tokens="[MASK]")
     texts = ["UNaffable,want", "unaffablex a", "", " \t", "wantab", "affable"]
     assert run(tokenizer, texts) == [[1, 2, 3, 6, 5], [0, 0], [], [], [5, 4, 7], [0]]
     assert run(tokenizer, []) == []
+    names = {node.op for node in _graph(tokenizer).graph.as_graph_def().node}
+    assert "UnicodeDecodeWithOffsets" in names or "UnicodeDecode" in names
+    # Operations of TensorFlow only, so that a SavedModel needs no other package.
+    assert not any("Wordpiece" in name or "Normalize" in name or ">" in name for name in names)
 
 
 @pytest.mark.slow
@@ -152,11 +162,3 @@ def test_layout_equals_that_of_training(make):
             assert packed.segment_ids[k].numpy().tolist() == expected[1]
             assert packed.input_mask[k].numpy().tolist() == [1] * length + zeros
         assert packed.input_ids.shape[1] == np.max(np.sum(packed.input_mask, 1))
-
-
-def test_only_operations_of_tensorflow(make):
-    tokenizer = make(["a", "[MASK]"], protected_tokens="[MASK]")
-    graph = tf.function(tokenizer).get_concrete_function(tf.TensorSpec([None], tf.string)).graph
-    names = {node.op for node in graph.as_graph_def().node}
-    assert "UnicodeDecodeWithOffsets" in names or "UnicodeDecode" in names
-    assert not any("Wordpiece" in name or "Normalize" in name or ">" in name for name in names)

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
+import processes
 from command_line import errors
 from system import worker_pool
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def _square(number):
-    time.sleep(0.02 * (number % 3))  # so that they end out of order
+def _square(folder, number):
+    """Ends out of order: an even number waits for the next one."""
+    if number % 2 == 0:
+        processes.wait_until((folder / str(number + 1)).exists)
+    (folder / str(number)).touch()
     return number * number
 
 
-def test_results_come_in_order_and_items_are_read_as_they_are_needed():
+def test_results_come_in_order_and_items_are_read_as_they_are_needed(tmp_path):
     read = []
 
     def items():
@@ -30,7 +34,7 @@ def test_results_come_in_order_and_items_are_read_as_they_are_needed():
             read.append(number)
             yield number
 
-    with worker_pool.Pool(2, _square, "x") as pool:
+    with worker_pool.Pool(2, functools.partial(_square, tmp_path), "x") as pool:
         results = pool.map(items())
         assert read == [0, 1, 2, 3]
         assert next(results) == 0
@@ -41,16 +45,16 @@ def test_results_come_in_order_and_items_are_read_as_they_are_needed():
         assert list(pool.map([])) == []
 
 
-def _slow(seconds):
-    time.sleep(seconds)
+def _wait_for(path):
+    processes.wait_until(path.exists)
     return os.getpid(), signal.getsignal(signal.SIGINT) == signal.SIG_IGN
 
 
-def test_the_parent_hears_of_the_time_and_workers_leave_ctrl_c_to_it():
-    calls = []
-    with worker_pool.Pool(1, _slow, "x") as pool:
-        ((worker, ignores),) = pool.map([1.2], lambda: calls.append(1))
-    assert calls and ignores and worker != os.getpid()
+def test_the_parent_is_called_while_it_waits_and_workers_leave_ctrl_c_to_it(tmp_path):
+    path = tmp_path / "called"
+    with worker_pool.Pool(1, _wait_for, "x") as pool:
+        ((worker, ignores),) = pool.map([path], path.touch)
+    assert ignores and worker != os.getpid()
 
 
 class _Counter:
@@ -101,8 +105,9 @@ import os, sys, time
 from system import worker_pool
 
 def work(path):
-    open(path, "w").write(str(os.getpid()))
-    time.sleep(600)
+    with open(path, "w") as file:
+        print(os.getpid(), file=file)
+    time.sleep(3600)
 
 if __name__ == "__main__":
     with worker_pool.Pool(1, work, "x") as pool:
@@ -110,27 +115,15 @@ if __name__ == "__main__":
 """
 
 
-def _is_alive(worker):
-    try:
-        return " Z " not in (worker / "stat").read_text()
-    except OSError:
-        return False
-
-
 @pytest.mark.skipif(not pathlib.Path("/proc/self").exists(), reason="needs /proc")
 def test_workers_end_when_their_parent_is_killed(tmp_path):
-    script, said = tmp_path / "parent.py", tmp_path / "said"
+    script, pid = tmp_path / "parent.py", tmp_path / "pid"
     script.write_text(_PARENT)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    parent = subprocess.Popen([sys.executable, str(script), str(said)], env=environment)
-    deadline = time.monotonic() + 60
-    while not (said.exists() and said.read_text()):
-        assert time.monotonic() < deadline and parent.poll() is None
-        time.sleep(0.05)
-    worker = pathlib.Path("/proc") / said.read_text()
-    assert _is_alive(worker)
+    parent = subprocess.Popen([sys.executable, str(script), str(pid)], env=environment)
+    processes.wait_until(lambda: pid.exists() and pid.read_text().endswith("\n"), parent)
+    worker = pid.read_text().strip()
+    assert processes.is_running(worker)
     parent.kill()
     parent.wait()
-    while _is_alive(worker):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    processes.wait_until(lambda: not processes.is_running(worker))

@@ -100,7 +100,13 @@ def test_loss_goes_down(data, tmp_path):
     assert rows[-1]["masked_lm_loss"] < 0.8 * rows[0]["masked_lm_loss"]
 
 
-@pytest.mark.parametrize("precision", ["float32", pytest.param("float16", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "precision",
+    [
+        "float32",
+        pytest.param("float16", marks=[pytest.mark.slow, tiny.needs_half_precision]),
+    ],
+)
 def test_a_resumed_run_equals_an_unbroken_one_bit_for_bit(data, tmp_path, precision):
     device = options.DeviceOptions(precision=precision)
     schedule = _schedule(7)
@@ -204,6 +210,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_last_checkpoint(da
     )
 
 
+@tiny.needs_half_precision
 def test_float16_overflow_skips_steps_and_does_not_apply_them(data, tmp_path, monkeypatch):
     scale = optimization.LossScale
     monkeypatch.setattr(optimization, "LossScale", lambda: scale(initial=2.0**24))
@@ -233,6 +240,7 @@ def test_float16_overflow_skips_steps_and_does_not_apply_them(data, tmp_path, mo
     assert state["examples_seen"] == 8 * (3 + skipped)
 
 
+@tiny.needs_half_precision
 @pytest.mark.slow
 def test_half_precision_trains_like_float32(data, tmp_path):
     final = {}

@@ -29,7 +29,8 @@ def tokenizer(tmp_path_factory):
 @pytest.mark.parametrize("name", SETS)
 def test_features_are_those_of_the_original(shared, name):
     expected = json.loads((shared / f"golden/classifier/{name}.json").read_text())
-    golden = np.load(shared / f"golden/classifier/{name}.npz")
+    with np.load(shared / f"golden/classifier/{name}.npz") as file:
+        golden = dict(file)
     task, part = name.split("_")
     tokenizer = tokenization.FullTokenizer(str(shared / "data/vocab/uncased/vocab.txt"))
     processor = glue_tasks.create_processor(task)

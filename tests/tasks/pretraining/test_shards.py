@@ -8,11 +8,11 @@ import random
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 import pretraining_corpora as corpora
+import processes
 from tasks.pretraining import corpus, instances, local_runner
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -94,29 +94,17 @@ def running(run):
         text=True,
         env={**os.environ, "TMPDIR": str(run.folder / "spill")},
     )
-    deadline = time.monotonic() + 60
-    while len(children(process.pid)) < 2 or not list(run.folder.glob("spill/*/shard-1")):
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.05)
+    processes.wait_until(
+        lambda: len(children(process.pid)) >= 2 and list(run.folder.glob("spill/*/shard-1")),
+        process,
+    )
     yield process
     process.kill()
     process.communicate()
 
 
-def wait_for_end(processes: list[int]) -> None:
-    deadline = time.monotonic() + 20
-    while any(pathlib.Path(f"/proc/{process}/cmdline").exists() for process in processes):
-        if all(_is_zombie(process) for process in processes):
-            return
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def _is_zombie(process: int) -> bool:
-    try:
-        return " Z " in pathlib.Path(f"/proc/{process}/stat").read_text()
-    except OSError:
-        return True
+def wait_for_end(workers: list[int]) -> None:
+    processes.wait_until(lambda: not any(map(processes.is_running, workers)))
 
 
 needs_proc = pytest.mark.skipif(not pathlib.Path("/proc/self/task").exists(), reason="needs /proc")
@@ -128,7 +116,7 @@ needs_proc = pytest.mark.skipif(not pathlib.Path("/proc/self/task").exists(), re
 def test_stopped(run, running, number, status):
     workers = children(running.pid)
     running.send_signal(number)
-    _, log = running.communicate(timeout=30)
+    _, log = running.communicate(timeout=processes.LAST_RESORT)
     assert running.returncode == status, log
     assert "Traceback" not in log
     wait_for_end(workers)
@@ -142,7 +130,7 @@ def test_stopped(run, running, number, status):
 def test_a_dead_worker_is_an_error(run, running):
     workers = children(running.pid)
     os.kill(workers[0], signal.SIGKILL)
-    _, log = running.communicate(timeout=30)
+    _, log = running.communicate(timeout=processes.LAST_RESORT)
     assert running.returncode == 1
     assert "a worker process was killed" in log.splitlines()[-1]
     wait_for_end(workers)
