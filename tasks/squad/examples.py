@@ -183,7 +183,7 @@ def parse(
     questions: list[Question] = []
     for paragraph in json_layout.paragraphs(data, source):
         context = paragraph.take("context", str)
-        for qa in paragraph.each("qas"):
+        for qa in paragraph.objects("qas"):
             questions += reader.examples(qa, len(contexts), context)
         contexts.append(context)
     if not reader.summary.questions:
@@ -233,7 +233,7 @@ class _Reader:
         if self._is_impossible(qa):
             self.summary.impossible += 1
             return [question._replace(is_impossible=True)]
-        answers = list(qa.each("answers"))
+        answers = list(qa.objects("answers"))
         self._check_number(len(answers), f"{qa.where} (id {question.qas_id})")
         return self._answered(question, answers, context)
 

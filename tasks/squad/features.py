@@ -112,7 +112,7 @@ def build(
     count = min(num_workers, len(chunks)) or _worthwhile_workers(examples)
     shown = progress.Pass("made windows of", len(examples.questions))
     parts = []
-    results = _parts(squad_windows.Work(tokenizer, sizes), chunks, count)
+    results = _parts(squad_windows.WindowMaker(tokenizer, sizes), chunks, count)
     for chunk, part in zip(chunks, results, strict=True):
         parts.append(part)
         asked = sum(len(item.questions) for item in chunk)
@@ -164,17 +164,17 @@ def with_whole_answer(features: Features) -> Features:
 # --------------------------------------------------------------------------------------------------
 
 
-def _chunks(examples: squad_examples.Examples) -> list[list[squad_windows.Item]]:
+def _chunks(examples: squad_examples.Examples) -> list[list[squad_windows.Paragraph]]:
     """Paragraphs that have questions, in their order, in portions of about equal work."""
-    items = [squad_windows.Item(context, []) for context in examples.contexts]
+    items = [squad_windows.Paragraph(context, []) for context in examples.contexts]
     for index, question in enumerate(examples.questions):
         items[question.paragraph].questions.append(
             (index, question.text, question.start, question.end)
         )
-    chunks: list[list[squad_windows.Item]] = [[]]
+    chunks: list[list[squad_windows.Paragraph]] = [[]]
     size = 0
     for item in items:
-        chunks[-1].append(item if item.questions else squad_windows.Item("", []))
+        chunks[-1].append(item if item.questions else squad_windows.Paragraph("", []))
         size += len(item.context) + 200 * len(item.questions)
         if size >= _CHUNK:
             chunks.append([])
@@ -188,8 +188,8 @@ def _worthwhile_workers(examples: squad_examples.Examples) -> int:
 
 
 def _parts(
-    work: squad_windows.Work, chunks: Sequence[list[squad_windows.Item]], count: int
-) -> Iterator[squad_windows.Part]:
+    work: squad_windows.WindowMaker, chunks: Sequence[list[squad_windows.Paragraph]], count: int
+) -> Iterator[squad_windows.Windows]:
     """What is made of each chunk, in their order."""
     if count == 1:
         yield from map(work, chunks)
@@ -198,7 +198,7 @@ def _parts(
         yield from pool.map(chunks)
 
 
-def _joined(parts: Sequence[squad_windows.Part], examples: squad_examples.Examples) -> Features:
+def _joined(parts: Sequence[squad_windows.Windows], examples: squad_examples.Examples) -> Features:
     """One set of features from the parts, in the order of the questions."""
     lengths, table, counts = (
         np.concatenate([getattr(part, name) for part in parts])

@@ -35,7 +35,7 @@ def read(path: str) -> dict[str, Any]:
     count = 0
     for node in _contexts(path):
         context = node.take("context", str)
-        qas = [questions.convert(context, question) for question in node.each("qas")]
+        qas = [questions.convert(context, question) for question in node.objects("qas")]
         count += len(qas)
         unanswered += [qa["id"] for qa in qas if not qa["answers"]]
         qas = [qa for qa in qas if qa["answers"]]
@@ -72,7 +72,7 @@ def _contexts(path: str) -> Iterator[json_layout.Node]:
         if not line.strip():
             continue
         item = json_layout.parse(line, path, _LAYOUT, number)
-        node = json_layout.top(item, f"{path}:{number}", "context", _LAYOUT)
+        node = json_layout.top_level(item, f"{path}:{number}", "context", _LAYOUT)
         if number == 1 and "header" in node.value:
             continue
         yield node
@@ -110,7 +110,7 @@ class _Questions:
 
 def _answers(context: str, question: json_layout.Node) -> Iterator[tuple[dict[str, Any], str]]:
     """The first place of each answer, and the text that the answer says is there."""
-    for answer in question.each("detected_answers"):
+    for answer in question.objects("detected_answers"):
         for span in answer.take("char_spans", list)[:1]:
             if not _is_place(span, len(context)):
                 raise errors.UserError(

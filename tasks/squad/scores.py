@@ -47,7 +47,7 @@ def references(
     found = {}
     bare = []  # questions that should have an answer
     for paragraph in json_layout.paragraphs(data, source):
-        for qa in paragraph.each("qas"):
+        for qa in paragraph.objects("qas"):
             qas_id, texts = json_layout.take_id(qa), _gold_texts(qa)
             found[qas_id] = texts
             may_have_none = version_2_with_negative and "is_impossible" not in qa.value
@@ -75,7 +75,7 @@ def _gold_texts(qa: json_layout.Node) -> list[str]:
     # Training takes such a question, too.
     if qa.value.get("is_impossible") is True and qa.value.get("answers") is None:
         return []
-    return [answer.take("text", str) for answer in qa.each("answers")]
+    return [answer.take("text", str) for answer in qa.objects("answers")]
 
 
 @functools.lru_cache(maxsize=1 << 16)

@@ -66,7 +66,7 @@ class _Questions:
 
     def paragraphs(self) -> Iterator[dict[str, Any]]:
         data = json_layout.load(self._path, _LAYOUT)
-        for item in json_layout.top(data, self._path, "Data", _LAYOUT).each("Data"):
+        for item in json_layout.top_level(data, self._path, "Data", _LAYOUT).objects("Data"):
             self._count += 1
             question_id = item.take("QuestionId", str)
             question = item.take("Question", str)
@@ -88,7 +88,7 @@ class _Questions:
                 "part is read, such as qa/wikipedia-train.json, not the web part"
             )
         self._of_the_web += bool(item.value.get("SearchResults"))
-        pages = [page.take("Filename", str) for page in item.each("EntityPages")]
+        pages = [page.take("Filename", str) for page in item.objects("EntityPages")]
         unique = list(dict.fromkeys(pages))
         self._repeated += len(pages) - len(unique)
         return unique

@@ -110,7 +110,7 @@ def test_places_are_checked_before_the_work(tmp_path):
         prediction_files.check_places(str(tmp_path / "later"), version_2)
     (tmp_path / "null_odds.json").mkdir()
     prediction_files.check_places(str(tmp_path), False)
-    with pytest.raises(errors.UserError, match="null_odds.json is a directory, where a file"):
+    with pytest.raises(errors.UserError, match="null_odds.json is a directory; expected a file"):
         prediction_files.check_places(str(tmp_path), True)
     answers = squad_answers.Answers({"q": "a"}, {"q": ENTRIES["ü2"]}, {})
     prediction_files.write(str(tmp_path), answers)  # what no run wrote stays
