@@ -49,7 +49,7 @@ def test_triviaqa(tmp_path, capsys):
         ([evidence, f"--output_file={source}"], 2, "is also read; give another name"),
         ([f"--evidence_dir={tmp_path}", f"--output_file={output}"], 1, "none of its 3 documents"),
         ([evidence, f"--output_file={tmp_path}/wikipedia/Rome.txt"], 2, "Rome.txt is also read"),
-        ([f"--evidence_dir={tmp_path}/no", f"--output_file={output}"], 1, "/no is no directory"),
+        ([f"--evidence_dir={tmp_path}/no", f"--output_file={output}"], 1, "/no is not a directory"),
     ):
         assert _main(*flags, *more) == status
         assert message in capsys.readouterr().err

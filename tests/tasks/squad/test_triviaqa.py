@@ -149,7 +149,9 @@ def test_the_web_part(convert, tmp_path, caplog):
 
 
 def test_a_missing_folder_shows_before_the_file_is_read(tmp_path):
-    with pytest.raises(errors.UserError, match="--evidence_dir=.*gone is no directory; expected"):
+    with pytest.raises(
+        errors.UserError, match="--evidence_dir=.*gone is not a directory; expected"
+    ):
         triviaqa.read(str(tmp_path / "no file"), str(tmp_path / "gone"), 400)
 
 
