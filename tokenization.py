@@ -85,10 +85,7 @@ def _assign_ids(tokens: Sequence[str], vocab_file: str) -> collections.OrderedDi
     if repeated:
         more = f" and {len(repeated) - 5} more" if len(repeated) > 5 else ""
         _log.warning(
-            "%s repeats %s%s; the last line gives the id",
-            vocab_file,
-            ", ".join(repeated[:5]),
-            more,
+            "%s repeats %s%s; the last line gives the id", vocab_file, ", ".join(repeated[:5]), more
         )
     return vocab
 

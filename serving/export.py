@@ -135,9 +135,7 @@ def ids_signatures(function: Callable[..., Outputs], max_length: int) -> Signatu
 
 
 def _text_signature(
-    function: Callable[..., Outputs],
-    tokenizer: graph_tokenizer.GraphTokenizer,
-    max_seq_length: int,
+    function: Callable[..., Outputs], tokenizer: graph_tokenizer.GraphTokenizer, max_seq_length: int
 ) -> tf.types.experimental.Callable:
     vocab = tokenizer.tokenizer.vocab
     cls_id, sep_id = vocab["[CLS]"], vocab["[SEP]"]

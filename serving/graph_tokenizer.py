@@ -56,9 +56,7 @@ class GraphTokenizer(tf.Module):
         self.tokenizer = tokenization.create_tokenizer(text)
         # Protected tokens are found before the rules for characters, which do not know them.
         basic = tokenization.BasicTokenizer(
-            text.do_lower_case,
-            strip_accents=text.strip_accents,
-            space_symbols=text.space_symbols,
+            text.do_lower_case, strip_accents=text.strip_accents, space_symbols=text.space_symbols
         )
         names = tokenization.split_protected_tokens(text)
         protected = {name: _UNICODE_SIZE + index for index, name in enumerate(names)}

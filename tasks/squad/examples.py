@@ -133,21 +133,9 @@ def shuffled(examples: Examples) -> Examples:
 # --------------------------------------------------------------------------------------------------
 
 
-def read(
-    path: str,
-    *,
-    is_training: bool,
-    version_2_with_negative: bool = False,
-    answer_policy: str = "error",
-) -> Examples:
-    """Reads a file; ``parse`` has the rules."""
-    return parse(
-        json_layout.load(path),
-        path,
-        is_training=is_training,
-        version_2_with_negative=version_2_with_negative,
-        answer_policy=answer_policy,
-    )
+def read(path: str, **flags: Any) -> Examples:
+    """Reads a file; ``flags`` are those of ``parse``."""
+    return parse(json_layout.load(path), path, **flags)
 
 
 def parse(

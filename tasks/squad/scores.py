@@ -188,9 +188,7 @@ def _score_questions(
 
 
 def score_v2(
-    gold: References,
-    predictions: Mapping[str, str],
-    null_odds: Mapping[str, float] | None = None,
+    gold: References, predictions: Mapping[str, str], null_odds: Mapping[str, float] | None = None
 ) -> dict[str, float]:
     """Scores by the rules of version 2.0.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import random
@@ -30,20 +31,17 @@ OTHERS = (
 def shared_tables():
     """Builds the tables of all code points once per set of rules: a second or two each."""
 
-    def cached(build):
-        tables = {}
+    tables = {}
 
-        def call(basic):
-            rules = (basic.do_lower_case, basic.strip_accents, basic._cleaning.space_symbols)
-            if rules not in tables:
-                tables[rules] = build(basic)
-            return dict(tables[rules])
-
-        return call
+    def call(build, basic):
+        rules = basic.do_lower_case, basic.strip_accents, basic._cleaning.space_symbols
+        key = (build.__name__, *rules)
+        return dict(tables.get(key) or tables.setdefault(key, build(basic)))
 
     with pytest.MonkeyPatch.context() as patch:
         for name in ("_replacements", "_case_classes"):
-            patch.setattr(graph_tokenizer, name, cached(getattr(graph_tokenizer, name)))
+            build = getattr(graph_tokenizer, name)
+            patch.setattr(graph_tokenizer, name, functools.partial(call, build))
         yield
 
 

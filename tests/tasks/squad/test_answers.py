@@ -116,14 +116,8 @@ def test_answers_follow_the_rules_also_among_equal_logits(tmp_path, seed, paddin
         for _ in range(2)
     )
     size, longest = int(generator.integers(1, 9)), int(generator.integers(1, 9))
-    answers = _answer(
-        made,
-        starts,
-        ends,
-        n_best_size=size,
-        max_answer_length=longest,
-        version_2_with_negative=version_2,
-    )
+    flags = {"n_best_size": size, "max_answer_length": longest}
+    answers = _answer(made, starts, ends, **flags, version_2_with_negative=version_2)
     expected = _slowly(made, starts, ends, size, longest, version_2)
     for entries, wanted in zip(answers.nbest.values(), expected, strict=True):
         assert [(e.text, e.start_logit, e.end_logit) for e in entries] == wanted

@@ -151,7 +151,7 @@ def test_every_text_is_what_a_search_finds(tmp_path, seed):
     passage, count = _passage(tmp_path, context, VOCABULARY)
     tokenizer = squad_files.tokenizer(tmp_path, f"what ? {VOCABULARY}")
     words = squad_examples.words(context)
-    pieces = [(piece, at) for at, word in enumerate(words) for piece in tokenizer.tokenize(word)]
+    pieces = [(piece, k) for k, word in enumerate(words) for piece in tokenizer.tokenize(word)]
     assert len(pieces) == count
     for first, last in itertools.combinations_with_replacement(range(count), 2):
         predicted = " ".join(piece for piece, _ in pieces[first : last + 1])

@@ -91,10 +91,7 @@ def test_missing_documents_are_counted(convert, caplog):
         ([{"QuestionId": "x"}], "Data[0] has no 'Question'"),
         ([{"QuestionId": "x", "Question": "?"}], "Data[0] has no 'Answer'"),
         ([_question(1, "Rome", "R")], "Data[0].Answer.Aliases is text; expected a list"),
-        (
-            [_question(1, "Rome", ["R", None])],
-            "Data[0].Answer.Aliases[1] is null; expected text",
-        ),
+        ([_question(1, "Rome", ["R", None])], "Data[0].Answer.Aliases[1] is null; expected text"),
         ([_normalized(None)], "Data[0].Answer.NormalizedAliases is null; expected a list"),
         ([_normalized("rome")], "Data[0].Answer.NormalizedAliases is text; expected a list"),
         ([_normalized([7])], "Data[0].Answer.NormalizedAliases[0] is a whole number; expected t"),

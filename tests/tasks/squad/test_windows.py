@@ -26,10 +26,8 @@ def test_windows_of_a_context_of_500_pieces():
 def test_best_window_is_the_one_with_most_context(seed):
     generator = np.random.default_rng(seed)
     room = int(generator.integers(1, 400))
-    count, stride = (
-        int(generator.integers(0, 4 * room + 2)),
-        int(generator.integers(1, 2 * room + 1)),
-    )
+    count = int(generator.integers(0, 4 * room + 2))
+    stride = int(generator.integers(1, 2 * room + 1))
     windows = squad_windows.best_windows(count, room, stride)
     begins = [0] if count else []
     while begins and begins[-1] + room < count:
