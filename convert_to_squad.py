@@ -1,4 +1,4 @@
-"""Brings other question sets into the JSON layout of SQuAD, for run_squad.py.
+"""Converts other question sets to the JSON layout of SQuAD, for run_squad.py.
 
     python convert_to_squad.py --input_format=triviaqa --input_file=qa/wikipedia-train.json \\
         --evidence_dir=evidence/wikipedia --output_file=triviaqa.json
@@ -6,8 +6,8 @@
     python convert_to_squad.py --input_format=mrqa --input_file=NewsQA.jsonl.gz \\
         --output_file=newsqa.json
 
-TriviaQA: one question for each document that has an answer in its first tokens, as BERT was
-fine-tuned on it before SQuAD. MRQA: the first place of each detected answer; where a question has
+TriviaQA: one question for each document with an answer among its first tokens, as BERT was
+fine-tuned on it before SQuAD. MRQA: the first place of each detected answer; if questions have
 several, train with --answer_policy=first; questions without one are left out.
 """
 
@@ -28,26 +28,28 @@ _log = logging.getLogger(__name__)
 
 
 def convert(flags: squad_options.ConvertOptions) -> None:
-    """Reads one file, writes another.
+    """Reads one file and writes another.
 
     Raises:
-      errors.UserError: the file has another layout, or nothing could be made of it.
+      errors.UserError: the file has another layout, or no question could be made of it.
     """
     sources = inputs.expand("input_file", flags.input_file)
     if len(sources) > 1:
         raise errors.FlagError(f"--input_file names {len(sources)} files; give one")
     (output,) = outputs.check_files("output_file", [flags.output_file], sources)
     if flags.input_format == "mrqa":
-        found = mrqa.read(sources[0])
+        converted = mrqa.read(sources[0])
     else:
-        found = triviaqa.read(sources[0], flags.evidence_dir, flags.max_tokens, output)
+        converted = triviaqa.read(sources[0], flags.evidence_dir, flags.max_tokens, output)
     app.import_tensorflow()
     import tensorflow as tf
 
     tf.io.gfile.makedirs(os.path.dirname(output))
-    atomic_files.write_text(output, json.dumps(found) + "\n")
+    atomic_files.write_text(output, json.dumps(converted) + "\n")
     questions = sum(
-        len(paragraph["qas"]) for article in found["data"] for paragraph in article["paragraphs"]
+        len(paragraph["qas"])
+        for article in converted["data"]
+        for paragraph in article["paragraphs"]
     )
     _log.info("wrote %d questions to %s", questions, flags.output_file)
 

@@ -85,10 +85,7 @@ def _assign_ids(tokens: Sequence[str], vocab_file: str) -> collections.OrderedDi
     if repeated:
         more = f" and {len(repeated) - 5} more" if len(repeated) > 5 else ""
         _log.warning(
-            "%s repeats %s%s; the last line gives the id",
-            vocab_file,
-            ", ".join(repeated[:5]),
-            more,
+            "%s repeats %s%s; the last line gives the id", vocab_file, ", ".join(repeated[:5]), more
         )
     return vocab
 
@@ -278,7 +275,7 @@ class _CleaningTable(dict[int, str]):
 
     def __init__(self, space_symbols: bool) -> None:
         super().__init__()
-        self._space_symbols = space_symbols
+        self.space_symbols = space_symbols
 
     def __missing__(self, code: int) -> str:
         new = char = chr(code)
@@ -286,7 +283,7 @@ class _CleaningTable(dict[int, str]):
             new = " "
         elif _is_control(char) or char == "\N{REPLACEMENT CHARACTER}":
             new = ""
-        elif _is_ideograph(char) or (self._space_symbols and unicodedata.category(char) == "So"):
+        elif _is_ideograph(char) or (self.space_symbols and unicodedata.category(char) == "So"):
             new = f" {char} "
         self[code] = new
         return new

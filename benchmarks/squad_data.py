@@ -20,14 +20,14 @@ import time
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-# First in the path stands this folder, whose files have the names of the modules they measure.
-sys.path[0] = str(ROOT)
+sys.path.insert(0, str(ROOT))
 
 import tokenization  # noqa: E402
 from tasks.squad import answers as squad_answers  # noqa: E402
 from tasks.squad import examples as squad_examples  # noqa: E402
 from tasks.squad import features as squad_features  # noqa: E402
 from tasks.squad import logits as squad_logits  # noqa: E402
+from tasks.squad import options as squad_options  # noqa: E402
 from tasks.squad import prediction_files  # noqa: E402
 from tasks.squad import windows as squad_windows  # noqa: E402
 from training import ragged  # noqa: E402
@@ -55,7 +55,7 @@ def measure(arguments: argparse.Namespace, workers: int, padded: bool, version_2
             for _ in range(2)
         )
     )
-    options = squad_answers.Options(version_2_with_negative=version_2)
+    options = squad_options.SquadOptions(version_2_with_negative=version_2)
     start = time.perf_counter()
     answers = squad_answers.answer(examples, features, logits, tokenizer, options)
     chosen = time.perf_counter()

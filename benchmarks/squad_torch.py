@@ -27,6 +27,7 @@ from tasks.squad import examples as squad_examples
 from tasks.squad import features as squad_features
 from tasks.squad import json_layout
 from tasks.squad import logits as squad_logits
+from tasks.squad import options as squad_options
 from tasks.squad import scores as squad_scores
 from tasks.squad import windows as squad_windows
 
@@ -79,7 +80,7 @@ def main() -> None:
     examples = squad_examples.read(flags.predict_file, is_training=False)
     features = squad_features.build(examples, tokenizer, sizes)
     answers = squad_answers.answer(
-        examples, features, predict(model, features), tokenizer, squad_answers.Options()
+        examples, features, predict(model, features), tokenizer, squad_options.SquadOptions()
     )
     gold = squad_scores.references(json_layout.load(flags.predict_file), flags.predict_file)
     found = squad_scores.score_v1(gold, answers.predictions)

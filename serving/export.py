@@ -4,11 +4,12 @@ A SavedModel holds only operations of TensorFlow itself, so nothing else needs t
 it is loaded. Its signatures:
 
   serving_default  input_ids, input_mask, segment_ids: int32 [B, F]
-  int64            the same in int64; a signature takes one type only
-  from_text        text_a, text_b: string [B]; an empty text_b says that there is no second text
+  int64            the same in int64, as a signature takes only one type
+  from_text        classifiers: text_a, text_b: string [B]; an empty text_b: no second text
+  with_unique_ids  span models: serving_default with unique_ids, int32 [B], copied to the outputs
 
-Batch size B and length F are free, padding changes nothing. Files for people and programs around
-the model, such as vocab.txt and labels.txt, lie in its ``assets/``.
+Batch size B and length F are free, and padding does not change the results. Files that clients
+need, vocab.txt and labels.txt, are in its ``assets/``.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from serving import graph_tokenizer
 from system import atomic_files
 
 Outputs = dict[str, tf.Tensor]
+Signatures = dict[str, tf.types.experimental.Callable]
+_IDS = ("input_ids", "input_mask", "segment_ids")
 
 
 def save_classifier(
@@ -36,86 +39,91 @@ def save_classifier(
     text: options.TokenizerOptions,
     max_seq_length: int,
 ) -> None:
-    """Writes a classifier with all three signatures.
+    """Writes a classifier with the signatures serving_default, int64 and from_text.
 
-    The output is ``probabilities``, float32 [B, L], in the order of labels.txt: what the lines of
-    test_results.tsv hold. A regression has the number under that name too, so that clients need not
-    tell tasks apart, and as ``value``; both are [B, 1].
+    The output is ``probabilities``, float32 [B, L], in the order of labels.txt, as in the lines of
+    test_results.tsv. A regression returns its number under that name too, so that clients need not
+    know the task, and as ``value``; both are [B, 1].
 
     Args:
       path: directory to write; an older SavedModel there is replaced.
       task: the trained model.
-      labels: names of the outputs; none for regression.
-      text: vocabulary and rules of from_text.
-      max_seq_length: from_text cuts longer inputs, as in training. The signatures of ids take any
-        length that the model has positions for.
+      labels: names of the outputs; empty for regression.
+      text: vocabulary and tokenization rules of from_text.
+      max_seq_length: from_text truncates longer inputs, as in training. The signatures of ids take
+        any length that the model has positions for.
 
     Raises:
       errors.UserError: as ``save``; or the vocabulary cannot be read.
     """
 
     def outputs(input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor) -> Outputs:
-        found = {"probabilities": task.probabilities(input_ids, input_mask, segment_ids)}
-        return found if labels else {**found, "value": found["probabilities"]}
+        probabilities = task.probabilities(input_ids, input_mask, segment_ids)
+        named = {"probabilities": probabilities}
+        return named if labels else {**named, "value": probabilities}
 
     tokenizer = graph_tokenizer.GraphTokenizer(text)
     signatures = {
         **ids_signatures(outputs, task.model.encoder.config.max_position_embeddings),
         "from_text": _text_signature(outputs, tokenizer, max_seq_length),
     }
-    with tf.io.gfile.GFile(text.vocab_file, "rb") as file:
-        assets = {"vocab.txt": file.read()}
+    assets = {"vocab.txt": _read(text.vocab_file)}
     if labels:
         assets["labels.txt"] = "".join(f"{label}\n" for label in labels).encode()
     save(path, [task, tokenizer], signatures, assets)
 
 
 def save_span_model(path: str, task: Any, text: options.TokenizerOptions) -> None:
-    """Writes a model of start and end logits: signatures of ids, and one that keeps unique_ids."""
-    longest = task.model.encoder.config.max_position_embeddings
-    signatures = ids_signatures(task.logits, longest)
-    plain = signatures["serving_default"]
-    specs = [
-        tf.TensorSpec([None], tf.int32, "unique_ids"),
-        *(
-            tf.TensorSpec([None, None], tf.int32, name)
-            for name in ("input_ids", "input_mask", "segment_ids")
-        ),
-    ]
+    """Writes a question-answering model: serving_default, int64 and with_unique_ids.
+
+    The outputs are ``start_logits`` and ``end_logits``, float32 [B, F]. with_unique_ids is the
+    serving input of the original release, which returns the number of each window with its logits.
+
+    Args:
+      path: directory to write; an older SavedModel there is replaced.
+      task: the trained model.
+      text: its vocabulary goes into the assets.
+
+    Raises:
+      errors.UserError: as ``save``.
+    """
+    signatures = ids_signatures(task.logits, task.model.encoder.config.max_position_embeddings)
+    serve = signatures["serving_default"]
+    specs = [tf.TensorSpec([None], tf.int32, "unique_ids")]
+    specs += [tf.TensorSpec([None, None], tf.int32, name) for name in _IDS]
 
     @tf.function(input_signature=specs, autograph=False)
     def with_unique_ids(
         unique_ids: tf.Tensor, input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor
     ) -> Outputs:
-        return {
-            **plain(input_ids, input_mask, segment_ids),
-            "unique_ids": tf.identity(unique_ids),
-        }
+        logits = serve(input_ids, input_mask, segment_ids)
+        return {**logits, "unique_ids": tf.identity(unique_ids)}
 
-    with tf.io.gfile.GFile(text.vocab_file, "rb") as file:
-        assets = {"vocab.txt": file.read()}
-    save(path, [task], {**signatures, "with_unique_ids": with_unique_ids}, assets)
+    signatures["with_unique_ids"] = with_unique_ids
+    save(path, [task], signatures, {"vocab.txt": _read(text.vocab_file)})
 
 
-def ids_signatures(
-    function: Callable[..., Outputs], longest: int
-) -> dict[str, tf.types.experimental.Callable]:
+def _read(path: str) -> bytes:
+    with tf.io.gfile.GFile(path, "rb") as file:
+        return file.read()
+
+
+def ids_signatures(function: Callable[..., Outputs], max_length: int) -> Signatures:
     """The signatures ``serving_default`` and ``int64`` of a function of ids.
 
     Args:
       function: input_ids, input_mask, segment_ids, int32 [B, F] each → outputs by name.
-      longest: the most F for which the model has positions.
+      max_length: the largest F for which the model has positions.
     """
 
     def signature(dtype: tf.DType) -> tf.types.experimental.Callable:
-        names = ("input_ids", "input_mask", "segment_ids")
-        specs = [tf.TensorSpec([None, None], dtype, name) for name in names]
+        specs = [tf.TensorSpec([None, None], dtype, name) for name in _IDS]
 
         @tf.function(input_signature=specs, autograph=False)
         def serve(input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor) -> Outputs:
-            # Said here, because a GPU would read zeros for positions that there are not.
+            # Without this check a GPU would silently read zeros for positions beyond the table.
             fits = tf.debugging.assert_less_equal(
-                tf.shape(input_ids)[1], longest, f"the model takes at most {longest} tokens"
+                tf.shape(input_ids)[1], max_length, f"the model takes at most {max_length} tokens"
             )
             with tf.control_dependencies([fits]):
                 inputs = [tf.cast(x, tf.int32) for x in (input_ids, input_mask, segment_ids)]
@@ -127,9 +135,7 @@ def ids_signatures(
 
 
 def _text_signature(
-    function: Callable[..., Outputs],
-    tokenizer: graph_tokenizer.GraphTokenizer,
-    max_seq_length: int,
+    function: Callable[..., Outputs], tokenizer: graph_tokenizer.GraphTokenizer, max_seq_length: int
 ) -> tf.types.experimental.Callable:
     vocab = tokenizer.tokenizer.vocab
     cls_id, sep_id = vocab["[CLS]"], vocab["[SEP]"]
@@ -137,10 +143,10 @@ def _text_signature(
 
     @tf.function(input_signature=specs)
     def serve(text_a: tf.Tensor, text_b: tf.Tensor) -> Outputs:
-        same = tf.debugging.assert_equal(
+        equal = tf.debugging.assert_equal(
             tf.size(text_a), tf.size(text_b), "text_a and text_b must be equally many"
         )
-        with tf.control_dependencies([same]):
+        with tf.control_dependencies([equal]):
             ids_a = tokenizer(text_a)
         packed = graph_tokenizer.pack(ids_a, tokenizer(text_b), cls_id, sep_id, max_seq_length)
         return function(*packed)
@@ -154,16 +160,16 @@ def save(
     signatures: Mapping[str, tf.types.experimental.Callable],
     assets: Mapping[str, bytes],
 ) -> None:
-    """Writes a SavedModel, which appears whole or not at all.
+    """Writes a SavedModel, either completely or not at all.
 
     Args:
-      path: directory; a SavedModel that stands there is replaced when the new one is whole.
-      modules: the tf.Modules that hold the variables the signatures use.
-      signatures: name → tf.function with an input_signature, whose outputs have names.
-      assets: file name → contents; ``loaded.assets[name].asset_path`` finds them.
+      path: directory; an existing SavedModel is replaced once the new one is complete.
+      modules: the tf.Modules that hold the variables of the signatures.
+      signatures: name → tf.function with an input_signature and named outputs.
+      assets: file name → contents; clients find them by ``loaded.assets[name].asset_path``.
 
     Raises:
-      errors.UserError: something else stands at ``path``, or it cannot be written.
+      errors.UserError: ``path`` is not a SavedModel, or it cannot be written.
     """
     path = path.rstrip("/")
     check_place(path)
@@ -171,8 +177,8 @@ def save(
     try:
         _remove_leftovers(path)
         _write(new, modules, signatures, assets)
-        # A directory cannot be replaced in one move. Whoever is killed between these two finds the
-        # former export under its other name.
+        # A directory cannot be replaced in one step. If the process is killed between these two
+        # renames, the former export is left under its temporary name.
         if tf.io.gfile.exists(path):
             tf.io.gfile.rename(path, old)
         tf.io.gfile.rename(new, path)
@@ -180,8 +186,8 @@ def save(
     except (tf.errors.OpError, OSError) as error:
         reason = tf_checkpoint.reason(error)
         raise errors.UserError(
-            f"--do_export: {path} cannot be written: {reason}; free the place or its rights and "
-            "run with --do_export again"
+            f"--do_export: {path} cannot be written: {reason}; check its permissions and the disk "
+            "space, then run with --do_export again"
         ) from None
     finally:
         if tf.io.gfile.exists(new):
@@ -189,19 +195,19 @@ def save(
 
 
 def check_place(path: str) -> None:
-    """Finds out, before any work, whether an export may go there: only a SavedModel is replaced.
+    """Checks before any work that an export can be written there: only a SavedModel is replaced.
 
     Raises:
-      errors.UserError: a file, or a directory of something else.
+      errors.UserError: there is a file, or a directory that is not a SavedModel.
     """
     if not tf.io.gfile.exists(path):
         return
     if not tf.io.gfile.isdir(path):
-        raise errors.UserError(f"--do_export: {path} is a file; a directory goes there, move it")
+        raise errors.UserError(f"--do_export: {path} is a file; expected a directory, move it away")
     names = tf.io.gfile.listdir(path)
     if names and "saved_model.pb" not in names:
         raise errors.UserError(
-            f"--do_export: {path} holds {names[0]} and is no SavedModel; move it out of the way"
+            f"--do_export: {path} holds {names[0]} and is not a SavedModel; move it away"
         )
 
 
@@ -227,10 +233,11 @@ def _write(
 
 
 def _remove_leftovers(path: str) -> None:
-    """Deletes what killed exports left, and the former export once there is a new one."""
+    """Deletes the leftovers of killed exports; the former export only if there is a new one."""
     directory, base = os.path.split(path)
-    ours = re.compile(re.escape(base) + r"\.tempstate(?:\d+|-former)/?")
+    temporary = re.compile(re.escape(base) + r"\.tempstate(?:\d+|-former)/?")
     for name in tf.io.gfile.listdir(directory or "."):
-        is_spare = name.rstrip("/") == f"{base}.tempstate-former" and not tf.io.gfile.exists(path)
-        if ours.fullmatch(name) and not is_spare:
+        is_former = name.rstrip("/") == f"{base}.tempstate-former"
+        is_only_copy = is_former and not tf.io.gfile.exists(path)
+        if temporary.fullmatch(name) and not is_only_copy:
             tf.io.gfile.rmtree(os.path.join(directory, name))

@@ -947,7 +947,7 @@ def test_export_says_what_prediction_says(folder, learned, tmp_path, capsys):
     (tmp_path / "run/export").mkdir(parents=True)
     (tmp_path / "run/export/mine").touch()
     line = _one_line(capsys, 1, *flags, "--do_export")
-    assert "export holds mine and is no SavedModel; move it" in line
+    assert "export holds mine and is not a SavedModel; move it" in line
     assert _names(tmp_path / "run") == {"export"}
     (tmp_path / "run/export/mine").unlink()
     assert _main(*flags, "--do_export") == 0

@@ -214,12 +214,10 @@ def test_alignment_has_a_place_for_every_character(options):
 # --------------------------------------------------------------------------------------------------
 
 
-def test_the_small_vocabulary_of_the_original_tests(tmp_path):
-    path = tmp_path / "vocab.txt"
-    path.write_text("[UNK]\n[CLS]\n[SEP]\nwant\n##want\n##ed\nwa\nun\nrunn\n##ing\n,\n")
-    tokenizer = tokenization.FullTokenizer(str(path))
+def test_the_small_vocabulary_of_the_original_tests(make):
+    words = "[CLS] [SEP] want ##want ##ed wa un runn ##ing ,"
+    tokenizer = make(*words.split())
     tokens = tokenizer.tokenize("UNwant\u00e9d,running")
-    assert tokens == ["un", "##want", "##ed", ",", "runn", "##ing"]
     assert tokenizer.convert_tokens_to_ids(tokens) == [7, 4, 5, 10, 8, 9]
     assert tokenizer.convert_ids_to_tokens([7, 4, 5, 10, 8, 9]) == tokens
     wordpiece = tokenization.WordpieceTokenizer(tokenizer.vocab)
@@ -236,11 +234,7 @@ def test_the_small_vocabulary_of_the_original_tests(tmp_path):
         (" \tHeLLo!how  \n Are yoU?  ", False, "HeLLo ! how Are yoU ?"),
         ("H\u00e9llo", True, "hello"),
         ("note\nbook note\tbook note\rbook", True, "note book note book note book"),
-        (
-            "page\x0cbreak page\x0bbreak page\x85break a\x1fb",
-            True,
-            "pagebreak pagebreak pagebreak ab",
-        ),
+        ("page\x0cbreak page\x0bbreak\x85 a\x1fb", True, "pagebreak pagebreak ab"),
         ("a+b=$5|x~y^z", True, "a + b = $ 5 | x ~ y ^ z"),
         ("\u200b \xad \ufffd \u0301", True, ""),
         ("\u0301", False, "\u0301"),
@@ -444,7 +438,7 @@ def test_a_missing_token_is_a_key_error():
     assert tokenization.convert_by_vocab({"a": 4}, "aa") == [4, 4]
 
 
-SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+SPECIAL = tokenization.SPECIAL_TOKENS
 
 
 def numbered(*tokens: str) -> dict[str, int]:

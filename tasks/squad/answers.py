@@ -1,14 +1,15 @@
-"""Logits over windows to answers: candidates, their texts, the n-best lists.
+"""Logits of windows to answers: candidates, their texts, the n-best lists.
 
-Each question's windows give pairs (start, end) of positions. All pairs of all questions are made,
-checked and sorted in NumPy; only those that reach the n-best list become text. Sums are taken in
+Candidates are pairs (start, end) of positions in a window. The pairs of all questions are built,
+checked and sorted in NumPy; only those that reach an n-best list become text. Sums are taken in
 float64 and ties keep the order (window, rank of the start, rank of the end), as in the original
 release.
+
+Axes: N windows, Q questions, B windows of a block, S best starts or ends of a window.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -17,55 +18,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import tokenization
-from command_line import errors
 from tasks.squad import examples as squad_examples
 from tasks.squad import features as squad_features
 from tasks.squad import logits as squad_logits
+from tasks.squad import options as squad_options
 from tasks.squad import texts as squad_texts
 from training import ragged
 
-# The odds of "no answer" where a question has no other candidate: finite, and above any threshold.
+# The null odds of a question without any other candidate: finite, and above any threshold.
 ONLY_NULL = 1e6
-_PAIRS = 1 << 20  # pairs that are looked at at a time
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Options:
-    """How answers are chosen; the fields are the flags of the same names.
-
-    Attributes:
-      n_best_size: starts and ends to pair in each window, and entries of an n-best list.
-      max_answer_length: most pieces of an answer.
-      version_2_with_negative: a question may have no answer, which is the text "".
-      null_score_diff_threshold: "" is the answer where the score of ``[CLS]`` exceeds that of the
-        best text by more than this.
-      exact_texts: see ``squad_texts.Passages``.
-      verbose_logging: log texts that are not found in the context, and stand for whole words.
-    """
-
-    n_best_size: int = 20
-    max_answer_length: int = 30
-    version_2_with_negative: bool = False
-    null_score_diff_threshold: float = 0.0
-    exact_texts: bool = False
-    verbose_logging: bool = False
-
-    def __post_init__(self) -> None:
-        # The flags have these bounds, too; here they guard callers that come without flags: lists
-        # of nothing have no softmax, and answers of no pieces would all be "empty".
-        for name in ("n_best_size", "max_answer_length"):
-            if getattr(self, name) < 1:
-                raise errors.FlagError(f"--{name}={getattr(self, name)}: expected at least 1")
+_BLOCK_PAIRS = 1 << 20  # pairs that are checked at a time
 
 
 class Entry(NamedTuple):
-    """A line of an n-best list.
+    """An entry of an n-best list.
 
     Attributes:
       text: the answer; "" for no answer.
       probability: softmax of start_logit + end_logit over the list.
       start_logit, end_logit: of its first and its last piece.
-      start, end: the words of ``context[start:end]``, joined by spaces, are the text; both -1 where
+      start, end: the words of ``context[start:end]``, joined by spaces, are the text; both -1 if
         there is none.
     """
 
@@ -78,12 +50,12 @@ class Entry(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """What is predicted, by question id in the order of the questions.
+    """Predictions by question id, in the order of the questions.
 
     Attributes:
       predictions: the answers.
       nbest: the best candidates.
-      null_odds: score of ``[CLS]`` less that of the best text; empty in version 1.
+      null_odds: the score of ``[CLS]`` minus that of the best text; empty in version 1.
     """
 
     predictions: dict[str, str]
@@ -91,14 +63,14 @@ class Answers(NamedTuple):
     null_odds: dict[str, float]
 
     def best_texts(self) -> dict[str, str]:
-        """The best text of each question, whatever the odds of none; "" where there is none."""
+        """The best text of each question, ignoring its null odds; "" if there is none."""
         return {
             qas_id: next((entry.text for entry in entries if entry.text), "")
             for qas_id, entries in self.nbest.items()
         }
 
     def with_threshold(self, threshold: float) -> Answers:
-        """The same with another ``null_score_diff_threshold`` (version 2)."""
+        """The same candidates with another ``null_score_diff_threshold`` (version 2)."""
         predictions = {
             qas_id: "" if self.null_odds[qas_id] > threshold else text
             for qas_id, text in self.best_texts().items()
@@ -112,10 +84,10 @@ class Answers(NamedTuple):
 
 
 class _Candidates(NamedTuple):
-    """Spans that may be answers, by question, the best first.
+    """Possible answers, by question, the best first.
 
     Attributes:
-      offsets: int64 [Q + 1]; the spans of question k are offsets[k] up to offsets[k + 1].
+      offsets: int64 [Q + 1]; question k has the candidates offsets[k] up to offsets[k + 1].
       first, last: int32, pieces of the context.
       start_logits, end_logits: float64.
     """
@@ -128,20 +100,22 @@ class _Candidates(NamedTuple):
 
 
 def _candidates(
-    features: squad_features.Features, logits: squad_logits.Logits, options: Options, questions: int
+    features: squad_features.Features,
+    logits: squad_logits.Logits,
+    options: squad_options.SquadOptions,
+    questions: int,
 ) -> _Candidates:
-    size = options.n_best_size
-    block = max(1, _PAIRS // size**2)
+    block = max(1, _BLOCK_PAIRS // options.n_best_size**2)
     count = len(features.example_index)
     parts = [
-        _pairs(features, logits, np.arange(at, min(at + block, count)), options)
-        for at in range(0, count, block)
+        _valid_pairs(features, logits, np.arange(first, min(first + block, count)), options)
+        for first in range(0, count, block)
     ]
     rows, starts, ends, start_logits, end_logits = (
         np.concatenate(arrays) for arrays in zip(_no_pairs(), *parts, strict=True)
     )
     example = features.example_index[rows]
-    # Stable, so equal scores keep the order of the windows and ranks.
+    # lexsort is stable, so equal scores keep the order of windows and ranks.
     order = np.lexsort((-(start_logits + end_logits), example))
     shift = (features.doc_start - features.doc_offset)[rows]
     offsets = np.searchsorted(example[order], np.arange(questions + 1))
@@ -155,32 +129,26 @@ def _candidates(
 
 
 def _no_pairs() -> tuple[np.ndarray, ...]:
-    whole, real = np.zeros(0, np.int64), np.zeros(0)
-    return whole, whole, whole, real, real
+    integers, floats = np.zeros(0, np.int64), np.zeros(0)
+    return integers, integers, integers, floats, floats
 
 
-def _pairs(
+def _valid_pairs(
     features: squad_features.Features,
     logits: squad_logits.Logits,
-    rows: np.ndarray,
-    options: Options,
+    rows: np.ndarray,  # int [B]
+    options: squad_options.SquadOptions,
 ) -> tuple[np.ndarray, ...]:
     """The valid pairs of some windows, in the order (window, rank of start, rank of end).
-
-    Args:
-      features: of all windows.
-      logits: of all windows.
-      rows: int [B].
-      options: see there.
 
     Returns:
       Rows, starts, ends, start logits, end logits; of equal length.
     """
-    starts, start_logits = _best(logits.start, rows, options.n_best_size)  # [B, S]
-    ends, end_logits = _best(logits.end, rows, options.n_best_size)
+    starts, start_logits = _largest(logits.start, rows, options.n_best_size)  # [B, S]
+    ends, end_logits = _largest(logits.end, rows, options.n_best_size)
     last = features.input_ids.lengths[rows, None] - 1  # position of the final [SEP]
-    # The start must be in its best window, so that a span is not taken from two windows. The end
-    # need only be context.
+    # The start must have its best context in this window, so that a span is taken from only one
+    # window. The end may be any position of the context.
     start_fits = (features.best_start[rows, None] <= starts) & (
         starts < features.best_end[rows, None]
     )
@@ -192,12 +160,12 @@ def _pairs(
     return rows[row], starts[row, i], ends[row, j], start_logits[row, i], end_logits[row, j]
 
 
-def _best(logits: ragged.Ragged, rows: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The largest logits of each row, descending, of equal ones the first first.
+def _largest(logits: ragged.Ragged, rows: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """The largest logits of each row in descending order; among equal ones, in row order.
 
     Returns:
-      Positions int64 [B, size or less] and logits float64; behind the end of a short row stand
-      positions beyond it.
+      Positions int64 [B, size or less] and logits float64. A row of fewer logits is filled up with
+      positions beyond its end, which the caller must reject.
     """
     lengths = logits.lengths[rows]
     columns = np.arange(lengths.max())
@@ -212,15 +180,15 @@ def _best(logits: ragged.Ragged, rows: np.ndarray, size: int) -> tuple[np.ndarra
 def _nulls(
     features: squad_features.Features, logits: squad_logits.Logits, questions: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Start and end logit of ``[CLS]``, float64 [Q] each, from the window where their sum is least
-    (of equal ones the first); zeros where a question has no window."""
+    """Start and end logit of ``[CLS]``, float64 [Q] each, from the first window with their least
+    sum; zeros if a question has no window."""
     start = logits.start.values[logits.start.offsets[:-1]].astype(np.float64)
     end = logits.end.values[logits.end.offsets[:-1]].astype(np.float64)
     order = np.lexsort((start + end, features.example_index))
     example, first = np.unique(features.example_index[order], return_index=True)
-    found = np.zeros([2, questions])
-    found[:, example] = start[order[first]], end[order[first]]
-    return found[0], found[1]
+    nulls = np.zeros([2, questions])
+    nulls[:, example] = start[order[first]], end[order[first]]
+    return nulls[0], nulls[1]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -233,40 +201,41 @@ def answer(
     features: squad_features.Features,
     logits: squad_logits.Logits,
     tokenizer: tokenization.FullTokenizer,
-    options: Options,
+    options: squad_options.SquadOptions,
 ) -> Answers:
     """Chooses the answers.
 
     Args:
       examples: the questions.
-      features: their windows, all of them, as ``squad_features.build`` gave them.
+      features: all of their windows, as ``squad_features.build`` returns them.
       logits: of the windows; see ``squad_logits.collect`` and ``average``.
-      tokenizer: with which the windows were made.
-      options: see there.
+      tokenizer: the windows were made with it.
+      options: n_best_size starts and ends are paired in each window. A null_score_diff_threshold of
+        "auto", which is yet to be found, counts as 0; see ``Answers.with_threshold``.
 
     Returns:
       An entry for every question. A question without any candidate has the text "empty" in
       version 1, as in the original release, and "" with ``ONLY_NULL`` as odds in version 2.
 
     Raises:
-      errors.UserError: the logits do not belong to the windows, or are no numbers.
+      errors.UserError: the logits do not belong to the windows, or are not finite.
     """
     squad_logits.check(features, logits)
     questions = examples.questions
-    spans = _candidates(features, logits, options, len(questions))
-    borders = spans.offsets.tolist()
+    candidates = _candidates(features, logits, options, len(questions))
+    offsets = candidates.offsets.tolist()
     null_logits = np.stack(_nulls(features, logits, len(questions)), axis=1).tolist()
     passages = squad_texts.Passages(
-        examples.contexts, features, tokenizer, options.exact_texts, options.verbose_logging
+        examples.contexts, features, tokenizer, options.exact_answer_texts, options.verbose_logging
     )
     entries: list[list[Entry]] = [[]] * len(questions)
-    # By context, so that what belongs to one is made once and need not be kept.
+    # Grouped by context, so that its words and texts are computed once and need not be kept.
     order = sorted(range(len(questions)), key=lambda index: questions[index].paragraph)
     for paragraph, indexes in itertools.groupby(order, lambda index: questions[index].paragraph):
         passage = passages.passage(paragraph)
         for index in indexes:
-            part = slice(borders[index], borders[index + 1])
-            ranked = zip(*(values[part].tolist() for values in spans[1:]), strict=True)
+            part = slice(offsets[index], offsets[index + 1])
+            ranked = zip(*(values[part].tolist() for values in candidates[1:]), strict=True)
             null = null_logits[index] if options.version_2_with_negative else None
             entries[index] = _nbest(ranked, null, passage.text, options.n_best_size)
     return _answers(questions, entries, null_logits, options)
@@ -276,17 +245,18 @@ def _answers(
     questions: Sequence[squad_examples.Question],
     entries: Sequence[list[Entry]],
     null_logits: Sequence[Sequence[float]],
-    options: Options,
+    options: squad_options.SquadOptions,
 ) -> Answers:
     ids = [question.qas_id for question in questions]
     nbest = dict(zip(ids, entries, strict=True))
     if not options.version_2_with_negative:
-        return Answers({qas_id: found[0].text for qas_id, found in nbest.items()}, nbest, {})
+        return Answers({qas_id: ranked[0].text for qas_id, ranked in nbest.items()}, nbest, {})
     odds = {
-        qas_id: _odds(found, start + end)
-        for qas_id, found, (start, end) in zip(ids, entries, null_logits, strict=True)
+        qas_id: _null_odds(ranked, start + end)
+        for qas_id, ranked, (start, end) in zip(ids, entries, null_logits, strict=True)
     }
-    return Answers({}, nbest, odds).with_threshold(options.null_score_diff_threshold)
+    threshold = 0.0 if options.tunes_threshold else float(options.null_score_diff_threshold)
+    return Answers({}, nbest, odds).with_threshold(threshold)
 
 
 def _nbest(
@@ -299,39 +269,39 @@ def _nbest(
 
     Args:
       ranked: first and last piece, start and end logit of its candidates, the best first.
-      null: in version 2 the logits of no answer, which competes; then the list may have one entry
-        more than ``size``.
+      null: in version 2 the start and end logit of "no answer", which competes with the candidates;
+        the list may then have one entry more than ``size``.
       text_of: first and last piece → text, start, end.
-      size: most entries.
+      size: the maximum number of entries.
     """
     no_answer = (*null, -1, -1) if null else None
-    found: dict[str, tuple[Any, ...]] = {}
+    entries: dict[str, tuple[Any, ...]] = {}
     for first, last, start_logit, end_logit in ranked:
         if null and no_answer and null[0] + null[1] > start_logit + end_logit:
-            found.setdefault("", no_answer)
-        if len(found) >= size:
+            entries.setdefault("", no_answer)
+        if len(entries) >= size:
             break
         text, start, end = text_of(first, last)
-        found.setdefault(text, (start_logit, end_logit, start, end))
+        entries.setdefault(text, (start_logit, end_logit, start, end))
     if no_answer:
-        found.setdefault("", no_answer)
-    elif not found:
-        found["empty"] = (0.0, 0.0, -1, -1)
-    chances = _softmax([start + end for start, end, _, _ in found.values()])
+        entries.setdefault("", no_answer)
+    elif not entries:
+        entries["empty"] = (0.0, 0.0, -1, -1)
+    probabilities = _softmax([start + end for start, end, _, _ in entries.values()])
     return [
-        Entry(text, chance, *rest)
-        for (text, rest), chance in zip(found.items(), chances, strict=True)
+        Entry(text, probability, *rest)
+        for (text, rest), probability in zip(entries.items(), probabilities, strict=True)
     ]
 
 
 def _softmax(scores: Sequence[float]) -> list[float]:
     highest = max(scores)
-    powers = [math.exp(score - highest) for score in scores]
-    total = sum(powers)
-    return [power / total for power in powers]
+    exponentials = [math.exp(score - highest) for score in scores]
+    total = sum(exponentials)
+    return [value / total for value in exponentials]
 
 
-def _odds(entries: Sequence[Entry], null_score: float) -> float:
+def _null_odds(entries: Sequence[Entry], null_score: float) -> float:
     for entry in entries:
         if entry.text:
             return null_score - entry.start_logit - entry.end_logit

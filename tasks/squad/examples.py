@@ -1,7 +1,7 @@
 """Questions over paragraphs: reading files in the layout of SQuAD 1.1 and 2.0.
 
-A context is stored once for all its questions, as text. An answer is a place in that text, found
-and checked here; the words and pieces of a context are made later, in other processes.
+A context is stored once for all of its questions, as text. An answer is a range of characters in
+it, found and checked here; contexts are split into words and pieces later, in other processes.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ _log = logging.getLogger(__name__)
 
 ANSWER_POLICIES = ("error", "first", "shortest", "all")
 
-# What separates the words of a context in the original release: less than str.split's white space.
+# The only characters that separate words in the original release; str.split knows more.
 _WORD_SPACE = " \t\r\n\u202f"
 _WORD = re.compile(f"[^{_WORD_SPACE}]+")
-_NEAR = 5  # characters by which a wrong answer_start may be off and still be corrected
+_MAX_START_ERROR = 5  # an answer_start that is off by at most this many characters is corrected
 _SHUFFLE_SEED = 12345
-_WARNINGS = 10  # lines a reason; the summary counts all
+_MAX_WARNINGS = 10  # lines per reason; the summary counts all cases
 
 
 class Question(NamedTuple):
-    """A question and, in training, the place of its answer.
+    """A question and, in training, its answer.
 
     Attributes:
       qas_id: its id in the file.
       text: the question.
       paragraph: index of its context.
-      start, end: ``context[start:end]`` is the answer; both -1 where there is none to learn.
+      start, end: ``context[start:end]`` is the answer; both -1 if there is none to learn.
       is_impossible: the context does not answer it (version 2 training).
-      number: its place in the file, from 0. With ``answer_policy=all`` several have the same.
+      number: its index in the file. With ``answer_policy=all`` several examples share it.
     """
 
     qas_id: str
@@ -52,11 +52,11 @@ class Question(NamedTuple):
 
 
 class Examples(NamedTuple):
-    """What a file asks.
+    """The contents of a file.
 
     Attributes:
       contexts: texts of the paragraphs.
-      questions: in the order in which they are worked on; several share a context.
+      questions: in the order of training or prediction; several share a context.
       summary: what became of the file's questions.
     """
 
@@ -67,18 +67,18 @@ class Examples(NamedTuple):
 
 @dataclasses.dataclass(kw_only=True)
 class Summary:
-    """What was read, and what became of it; logged at the end of reading training data.
+    """Numbers of questions, examples and windows; logged once training data is read.
 
     Attributes:
       questions: in the file.
       examples: made of them.
       impossible: questions that their context does not answer.
-      moved: answers that stand a few characters away from their answer_start.
+      moved: answers that were found a few characters away from their answer_start.
       dropped: reason → ids of the questions left out.
-      windows: made of the examples; set by ``squad_features.summarize``, as the three below.
-      windows_with_answer: those that hold the whole answer.
+      windows: made of the examples; this and what follows is set by ``squad_features.summarize``.
+      windows_with_answer: windows that contain the whole answer.
       narrowed: answers that are a part of their first or last word, found by their pieces.
-      in_no_window: ids of the examples whose answer no window has whole.
+      in_no_window: ids of the examples whose answer no window contains whole.
     """
 
     questions: int = 0
@@ -101,7 +101,7 @@ class Summary:
         yield (
             f"{self.examples} examples, {self.windows} windows, {self.windows_with_answer} of "
             f"them with the answer; {self.narrowed} answers narrowed to a part of a word, "
-            f"{self.moved} moved to where their text stands"
+            f"{self.moved} moved to where their text is"
         )
         for reason, ids in self.dropped.items():
             yield f"skipped {len(ids)}, {reason}: {errors.some(ids)}"
@@ -111,12 +111,12 @@ class Summary:
 
 
 def words(context: str) -> list[str]:
-    """The words of a context: what stands between space, tab, line ends and U+202F."""
+    """The words of a context, separated by space, tab, line ends and U+202F."""
     return _WORD.findall(context)
 
 
 def word_starts(context: str) -> list[int]:
-    """Where each of the ``words`` starts in the context."""
+    """The position of each of the ``words`` in the context."""
     return [match.start() for match in _WORD.finditer(context)]
 
 
@@ -133,21 +133,9 @@ def shuffled(examples: Examples) -> Examples:
 # --------------------------------------------------------------------------------------------------
 
 
-def read(
-    path: str,
-    *,
-    is_training: bool,
-    version_2_with_negative: bool = False,
-    answer_policy: str = "error",
-) -> Examples:
-    """Reads a file; ``parse`` has the rules."""
-    return parse(
-        json_layout.load(path),
-        path,
-        is_training=is_training,
-        version_2_with_negative=version_2_with_negative,
-        answer_policy=answer_policy,
-    )
+def read(path: str, **flags: Any) -> Examples:
+    """Reads a file; ``flags`` are those of ``parse``."""
+    return parse(json_layout.load(path), path, **flags)
 
 
 def parse(
@@ -161,17 +149,17 @@ def parse(
     """Makes examples of a parsed file.
 
     Args:
-      data: what the JSON says.
+      data: the parsed JSON.
       source: the file, for messages.
-      is_training: read the answers too. Otherwise nothing about answers is looked at.
+      is_training: read the answers too. Otherwise everything about answers is ignored.
       version_2_with_negative: questions may have no answer (SQuAD 2.0): those with
         ``is_impossible``, and those with neither that key nor answers.
-      answer_policy: training takes one answer a question. Where there are more: ``error``; take the
-        ``first`` or the ``shortest`` that stands in the context; or make ``all`` distinct ones
-        examples.
+      answer_policy: training takes one answer per question. If there are more: ``error``; take the
+        ``first`` or the ``shortest`` of those in the context; or make examples of ``all`` distinct
+        ones.
 
     Returns:
-      The examples in the order of the file. Questions whose answer is not where it should be are
+      The examples in the order of the file. Questions whose answer is not found in the context are
       left out, with a warning and an entry in the summary.
 
     Raises:
@@ -183,7 +171,7 @@ def parse(
     questions: list[Question] = []
     for paragraph in json_layout.paragraphs(data, source):
         context = paragraph.take("context", str)
-        for qa in paragraph.each("qas"):
+        for qa in paragraph.objects("qas"):
             questions += reader.examples(qa, len(contexts), context)
         contexts.append(context)
     if not reader.summary.questions:
@@ -204,7 +192,7 @@ def parse(
 
 
 class _Reader:
-    """Makes examples of questions and keeps count."""
+    """Makes examples of questions and counts them."""
 
     def __init__(self, source: str, is_training: bool, version_2: bool, answer_policy: str):
         if answer_policy not in ANSWER_POLICIES:
@@ -219,7 +207,7 @@ class _Reader:
         self._warned: collections.Counter[str] = collections.Counter()
 
     def examples(self, qa: json_layout.Node, paragraph: int, context: str) -> list[Question]:
-        """The examples of one question: one, or in training also none or several."""
+        """The examples of one question: one, or in training possibly none or several."""
         question = Question(
             json_layout.take_id(qa),
             qa.take("question", str),
@@ -233,7 +221,7 @@ class _Reader:
         if self._is_impossible(qa):
             self.summary.impossible += 1
             return [question._replace(is_impossible=True)]
-        answers = list(qa.each("answers"))
+        answers = list(qa.objects("answers"))
         self._check_number(len(answers), f"{qa.where} (id {question.qas_id})")
         return self._answered(question, answers, context)
 
@@ -263,32 +251,32 @@ class _Reader:
     def _answered(
         self, question: Question, answers: Sequence[json_layout.Node], context: str
     ) -> list[Question]:
-        found: dict[tuple[int, int], bool] = {}  # place → is it another than answer_start says
+        is_moved: dict[tuple[int, int], bool] = {}  # span → it does not start at answer_start
         reason = ""
         for answer in answers:
             text = answer.take("text", str)
             start = answer.take("answer_start", int)
-            place = locate(context, text, start)
-            if isinstance(place, str):
-                reason = reason or place
-                self._warn(place, question.qas_id, text, start)
+            span = locate_answer(context, text, start)
+            if isinstance(span, str):
+                reason = reason or span
+                self._warn(span, question.qas_id, text, start)
             else:
-                lead = len(text) - len(text.lstrip())
-                found.setdefault(place, not start <= place[0] <= start + lead)
-        if not found:
+                leading_space = len(text) - len(text.lstrip())
+                is_moved.setdefault(span, not start <= span[0] <= start + leading_space)
+        if not is_moved:
             self.summary.dropped.setdefault(reason, []).append(question.qas_id)
             return []
-        places = list(found)
+        spans = list(is_moved)
         if self._policy == "shortest":
-            places.sort(key=lambda place: place[1] - place[0])
+            spans.sort(key=lambda span: span[1] - span[0])
         if self._policy != "all":
-            del places[1:]
-        self.summary.moved += sum(found[place] for place in places)
-        return [question._replace(start=start, end=end) for start, end in places]
+            del spans[1:]
+        self.summary.moved += sum(is_moved[span] for span in spans)
+        return [question._replace(start=start, end=end) for start, end in spans]
 
     def _warn(self, reason: str, qas_id: str, text: str, start: int) -> None:
         self._warned[reason] += 1
-        if self._warned[reason] <= _WARNINGS:
+        if self._warned[reason] <= _MAX_WARNINGS:
             _log.warning(
                 "%s: question %s skips answer %r at %d: %s",
                 self._source,
@@ -299,7 +287,7 @@ class _Reader:
             )
 
     def report(self, contexts: Sequence[str], questions: Sequence[Question]) -> None:
-        """Logs what else is odd about the file, at its end."""
+        """Logs other irregularities of the file: repeated ids, empty contexts, unused answers."""
         first: dict[str, Question] = {}
         repeated = []
         for question in questions:
@@ -333,24 +321,24 @@ class _Reader:
 
 
 def _has_text(context: str) -> bool:
-    """Whether the tokenizer leaves something of a context; the first character mostly tells."""
+    """Whether cleaning leaves anything of a context; usually the first character decides."""
     return any(
         char not in "\0\ufffd" and unicodedata.category(char) not in ("Cc", "Cf", "Zs")
         for char in context
     )
 
 
-def locate(context: str, text: str, start: int) -> tuple[int, int] | str:
+def locate_answer(context: str, text: str, start: int) -> tuple[int, int] | str:
     """Finds an answer in its context.
 
     Args:
       context: the paragraph.
-      text: the answer. White space may differ from the context's in kind and number.
-      start: where it should begin. A few characters more or less are corrected where that can mean
-        but one place.
+      text: the answer. Its white space may be other characters, or more or fewer, than in context.
+      start: its expected start. An error of a few characters is corrected if only one occurrence is
+        that close.
 
     Returns:
-      Start and end, without white space around; or why there is no such place.
+      Start and end, without surrounding white space; or the reason why it is not found.
     """
     parts = text.split()
     if not parts:
@@ -358,7 +346,7 @@ def locate(context: str, text: str, start: int) -> tuple[int, int] | str:
     if not 0 <= start < len(context):
         return "answer_start is outside the context"
     if context.startswith(text, start):
-        # White space that does not separate words stays, being part of a word.
+        # Strips only white space that separates words; other white space is part of a word.
         inner = text.strip(_WORD_SPACE)
         start += len(text) - len(text.lstrip(_WORD_SPACE))
         return start, start + len(inner)
@@ -366,10 +354,10 @@ def locate(context: str, text: str, start: int) -> tuple[int, int] | str:
     exact = pattern.match(context, start)  # only the kind of white space differs
     if exact:
         return exact.span()
-    around = range(max(start - _NEAR, 0), start + _NEAR + 1)
-    places = [match.span() for at in around if (match := pattern.match(context, at))]
-    if not places:
+    nearby = range(max(start - _MAX_START_ERROR, 0), start + _MAX_START_ERROR + 1)
+    spans = [match.span() for at in nearby if (match := pattern.match(context, at))]
+    if not spans:
         return "the answer is not at its answer_start"
-    if len(places) > 1:
+    if len(spans) > 1:
         return "the answer is near its answer_start, but more than once"
-    return places[0]
+    return spans[0]

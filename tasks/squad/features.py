@@ -1,11 +1,11 @@
 """Questions and contexts to the windows a model reads: ``[CLS] question [SEP] context [SEP]``.
 
-Glossary: a *word* is what white space separates in a context, a *piece* is a WordPiece of one, a
-*window* is a run of pieces of a context behind its question, a *position* counts the tokens of a
+Glossary: the *words* of a context are separated by white space, a *piece* is a WordPiece of a word,
+a *window* is a question and consecutive pieces of its context, a *position* counts the tokens of a
 window from 0. N windows, Q questions, P paragraphs.
 
-A context that does not fit is cut into overlapping windows. A context is tokenized once for all its
-questions. Windows lie in flat arrays; nothing is padded.
+A context that does not fit is split into overlapping windows. It is tokenized once for all of its
+questions. Windows are stored in flat arrays without padding.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tasks.squad import windows as squad_windows
 from training import progress, ragged
 
 FIRST_UNIQUE_ID = 1000000000
-# Workers start in about a second, in which a process makes the windows of this much text.
+# A worker takes about a second to start; a process makes windows of this many characters in it.
 _WORTH_A_WORKER = 4_000_000
-_CHUNK = 100_000  # characters of questions and contexts that go to a worker at a time
+_CHUNK = 100_000  # characters of questions and contexts that are sent to a worker at a time
 
 
 class Features(NamedTuple):
@@ -35,19 +35,19 @@ class Features(NamedTuple):
       input_ids: N rows, int32.
       segment_ids: N rows, int32: 0 through the first ``[SEP]``, then 1.
       start_positions, end_positions: int32 [N]. Position of the first and the last piece of the
-        answer; both 0, which is ``[CLS]``, where the window has not all of it.
+        answer; both 0, which is ``[CLS]``, if the window does not contain all of it.
       is_impossible: bool [N], of the question.
       example_index: int32 [N], index of the question; ascending.
       doc_span_index: int32 [N], number of the window among those of its question.
       doc_offset: int32 [N], position of the first piece of context.
       doc_start: int32 [N], index of that piece in its context.
-      best_start, best_end: int32 [N]. The positions from the one up to the other, exclusive, have
-        more context on both sides here than in other windows (see ``squad_windows.best_windows``).
+      best_start, best_end: int32 [N]. The positions best_start up to best_end (exclusive) have more
+        context here than in other windows (see ``squad_windows.best_windows``).
       paragraph: int32 [N], index of the context.
       pieces: P rows, int32: ids of the contexts.
       words: P rows, int32: the index of the word each piece belongs to.
       narrowed: number of answers that are a part of their first or last word.
-      without_pieces: indexes of questions left out, as nothing of their answer is left in tokens.
+      without_pieces: indexes of the questions left out because their answer has no pieces.
     """
 
     input_ids: ragged.Ragged
@@ -76,10 +76,10 @@ class Features(NamedTuple):
         """int32 [length of the window]: index of the word at a position; -1 outside the context."""
         length = int(self.input_ids.lengths[row])
         first, start = int(self.doc_offset[row]), int(self.doc_start[row])
-        found = np.full(length, -1, np.int32)
+        word_of = np.full(length, -1, np.int32)
         words = self.words.row(int(self.paragraph[row]))
-        found[first : length - 1] = words[start : start + length - 1 - first]
-        return found
+        word_of[first : length - 1] = words[start : start + length - 1 - first]
+        return word_of
 
     def token_is_max_context(self, row: int) -> np.ndarray:
         """bool [length of the window]: no other window has more context around the position."""
@@ -98,39 +98,39 @@ def build(
     Args:
       examples: ``squad_examples.read``; for training ``squad_examples.shuffled``.
       tokenizer: of the model.
-      sizes: see there.
-      num_workers: processes; 0 takes one a core where the text is long enough to gain by it, 1
-        works in this one. The features do not depend on it.
+      sizes: of the windows.
+      num_workers: processes; 0: one per core if the text is long enough to gain from it; 1: only
+        this process. The features do not depend on it.
 
     Returns:
-      See ``Features``. A question with an empty context has no window.
+      The windows. A question with an empty context has none.
 
     Raises:
       errors.UserError: a worker process died.
     """
     chunks = _chunks(examples)
     count = min(num_workers, len(chunks)) or _worthwhile_workers(examples)
-    shown = progress.Pass("made windows of", len(examples.questions))
+    display = progress.Pass("made windows of", len(examples.questions))
     parts = []
-    results = _parts(squad_windows.Work(tokenizer, sizes), chunks, count)
+    results = _make_parts(squad_windows.WindowMaker(tokenizer, sizes), chunks, count)
     for chunk, part in zip(chunks, results, strict=True):
         parts.append(part)
-        asked = sum(len(item.questions) for item in chunk)
-        if asked:  # before the first there is no rate to tell
-            shown.add(asked)
-    return _joined(parts, examples)
+        questions = sum(len(paragraph.questions) for paragraph in chunk)
+        if questions:  # before the first one there is no rate to display
+            display.add(questions)
+    return _join(parts, examples)
 
 
 def summarize(examples: squad_examples.Examples, features: Features) -> squad_examples.Summary:
-    """The summary of reading, with what became of it in windows.
+    """The summary of reading, completed with what the windows tell.
 
-    A question is left out when no example of it is left; ids stand in the order of the file.
+    A question counts as skipped if none of its examples is left; ids are in the file's order.
     """
     order = sorted(range(len(examples.questions)), key=lambda k: examples.questions[k].number)
     lost = set(features.without_pieces)
     whole = set(features.example_index[features.start_positions > 0].tolist())
     kept = {examples.questions[index].number for index in order if index not in lost}
-    dropped: dict[int, str] = {}  # question of the file, of which no example is left → id
+    dropped: dict[int, str] = {}  # number of a question without any example left → id
     in_no_window = []
     for index in order:
         question = examples.questions[index]
@@ -152,9 +152,9 @@ def summarize(examples: squad_examples.Examples, features: Features) -> squad_ex
 
 
 def with_whole_answer(features: Features) -> Features:
-    """Without the windows that have not all of their answer; those of questions without one stay.
+    """Removes the windows that lack a part of their answer; unanswerable questions keep theirs.
 
-    The original release trains these windows to ``[CLS]``, in version 1 too.
+    The original release trains such windows to predict ``[CLS]``, in version 1 too.
     """
     return _take(features, np.flatnonzero((features.start_positions > 0) | features.is_impossible))
 
@@ -164,18 +164,18 @@ def with_whole_answer(features: Features) -> Features:
 # --------------------------------------------------------------------------------------------------
 
 
-def _chunks(examples: squad_examples.Examples) -> list[list[squad_windows.Item]]:
-    """Paragraphs that have questions, in their order, in portions of about equal work."""
-    items = [squad_windows.Item(context, []) for context in examples.contexts]
+def _chunks(examples: squad_examples.Examples) -> list[list[squad_windows.Paragraph]]:
+    """The paragraphs in order, in portions of about equal work; empty if they have no questions."""
+    paragraphs = [squad_windows.Paragraph(context, []) for context in examples.contexts]
     for index, question in enumerate(examples.questions):
-        items[question.paragraph].questions.append(
+        paragraphs[question.paragraph].questions.append(
             (index, question.text, question.start, question.end)
         )
-    chunks: list[list[squad_windows.Item]] = [[]]
+    chunks: list[list[squad_windows.Paragraph]] = [[]]
     size = 0
-    for item in items:
-        chunks[-1].append(item if item.questions else squad_windows.Item("", []))
-        size += len(item.context) + 200 * len(item.questions)
+    for paragraph in paragraphs:
+        chunks[-1].append(paragraph if paragraph.questions else squad_windows.Paragraph("", []))
+        size += len(paragraph.context) + 200 * len(paragraph.questions)
         if size >= _CHUNK:
             chunks.append([])
             size = 0
@@ -187,19 +187,19 @@ def _worthwhile_workers(examples: squad_examples.Examples) -> int:
     return max(1, min(worker_pool.available_cores(), characters // _WORTH_A_WORKER))
 
 
-def _parts(
-    work: squad_windows.Work, chunks: Sequence[list[squad_windows.Item]], count: int
-) -> Iterator[squad_windows.Part]:
-    """What is made of each chunk, in their order."""
+def _make_parts(
+    maker: squad_windows.WindowMaker, chunks: Sequence[list[squad_windows.Paragraph]], count: int
+) -> Iterator[squad_windows.Windows]:
+    """The windows of each chunk, in order."""
     if count == 1:
-        yield from map(work, chunks)
+        yield from map(maker, chunks)
         return
-    with worker_pool.Pool(count, work, f"a smaller --num_workers (now {count})") as pool:
+    with worker_pool.Pool(count, maker, f"a smaller --num_workers (now {count})") as pool:
         yield from pool.map(chunks)
 
 
-def _joined(parts: Sequence[squad_windows.Part], examples: squad_examples.Examples) -> Features:
-    """One set of features from the parts, in the order of the questions."""
+def _join(parts: Sequence[squad_windows.Windows], examples: squad_examples.Examples) -> Features:
+    """Joins the parts to features in the order of the questions."""
     lengths, table, counts = (
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("lengths", "table", "counts")
@@ -227,18 +227,19 @@ def _joined(parts: Sequence[squad_windows.Part], examples: squad_examples.Exampl
     return _take(features, np.argsort(features.example_index, kind="stable"))
 
 
+def _offsets(lengths: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
 def _ragged(values: Sequence[np.ndarray], lengths: np.ndarray) -> ragged.Ragged:
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    return ragged.Ragged(np.concatenate(values), offsets)
+    return ragged.Ragged(np.concatenate(values), _offsets(lengths))
 
 
 def _take(features: Features, rows: np.ndarray) -> Features:
     """Some windows, in the order of ``rows``."""
     ids = features.input_ids
     lengths = ids.lengths[rows]
-    offsets = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
+    offsets = _offsets(lengths)
     source = np.arange(offsets[-1]) + np.repeat(ids.offsets[rows] - offsets[:-1], lengths)
     by_window = {
         name: value[rows] for name, value in features._asdict().items() if type(value) is np.ndarray

@@ -1,8 +1,8 @@
-"""JSON files of questions: how they are parsed, and what is said where their layout is another.
+"""JSON files of questions: parsing, and errors that say where a file has another layout.
 
 In the layout of SQuAD ``data`` is a list of articles with ``paragraphs``; a paragraph has a
 ``context`` and ``qas``; each of these has ``id``, ``question`` and ``answers`` with ``text`` and
-``answer_start``. Wherever a value is taken out, its JSON path is known for messages.
+``answer_start``. Values are taken out of ``Node``s, which know their JSON path for messages.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def load(path: str, layout: str = "SQuAD") -> Any:
 
     Args:
       path: UTF-8; may be ``.gz`` or remote.
-      layout: what it should be, for messages.
+      layout: name of the expected layout, for messages.
 
     Raises:
-      errors.UserError: it is no JSON, or none that can be read.
+      errors.UserError: it is not JSON, or not JSON that Python can read.
     """
     return parse(b"\n".join(inputs.read_lines(path)), path, layout)
 
@@ -39,7 +39,7 @@ def parse(data: bytes, path: str, layout: str = "SQuAD", number: int | None = No
       data: UTF-8.
       path: its file, for messages.
       layout: see ``load``.
-      number: where ``data`` is a single line of the file, which one, from 1.
+      number: line number, from 1, if ``data`` is a single line of the file.
     """
     where = path if number is None else f"{path}:{number}"
     try:
@@ -57,17 +57,17 @@ def parse(data: bytes, path: str, layout: str = "SQuAD", number: int | None = No
         raise errors.UserError(
             f"{where}: lists or objects are nested too deeply; expected the layout of {layout}"
         ) from None
-    except ValueError:  # what is left: a whole number of more digits than Python takes
+    except ValueError:  # the only other cause: an integer of more digits than Python converts
         raise errors.UserError(
             f"{where}: a number has too many digits; expected the layout of {layout}"
         ) from None
 
 
 # --------------------------------------------------------------------------------------------------
-# Taking values out
+# Access to values
 # --------------------------------------------------------------------------------------------------
 
-_KINDS = {
+_NAMES = {
     dict: "an object",
     list: "a list",
     str: "text",
@@ -84,26 +84,26 @@ class Node(NamedTuple):
     Attributes:
       value: the object.
       source: the file.
-      at: its JSON path; "" is the top level.
-      layout: what the file should be.
+      json_path: its JSON path; "" is the top level.
+      layout: name of the expected layout.
     """
 
     value: Mapping[str, Any]
     source: str
-    at: str = ""
+    json_path: str = ""
     layout: str = "SQuAD"
 
     @property
     def where(self) -> str:
         """File and JSON path, for messages."""
-        return f"{self.source}: {self.at or 'the top level'}"
+        return f"{self.source}: {self.json_path or 'the top level'}"
 
     def path(self, key: str) -> str:
         """The JSON path of a key."""
-        return f"{self.at}.{key}" if self.at else key
+        return f"{self.json_path}.{key}" if self.json_path else key
 
-    def take(self, key: str, kind: type) -> Any:
-        """The value of a key, of the type it should have."""
+    def take(self, key: str, expected: type) -> Any:
+        """The value of a key, which must have the expected type."""
         try:
             value = self.value[key]
         except KeyError:
@@ -111,37 +111,37 @@ class Node(NamedTuple):
             raise errors.UserError(
                 f"{self.where} has no {key!r}, only {keys}; expected the layout of {self.layout}"
             ) from None
-        self._check(value, kind, self.path(key))
+        self._check(value, expected, self.path(key))
         return value
 
     def child(self, key: str) -> Node:
-        """The object of a key."""
-        return self._replace(value=self.take(key, dict), at=self.path(key))
+        """The object under a key."""
+        return self._replace(value=self.take(key, dict), json_path=self.path(key))
 
-    def items(self, key: str, kind: type) -> Iterator[tuple[str, Any]]:
-        """Yields path and value of each item, of one type, in the list of a key."""
+    def items(self, key: str, expected: type) -> Iterator[tuple[str, Any]]:
+        """Yields path and value of each item, all of the expected type, in the list of a key."""
         for index, item in enumerate(self.take(key, list)):
             path = f"{self.path(key)}[{index}]"
-            self._check(item, kind, path)
+            self._check(item, expected, path)
             yield path, item
 
-    def each(self, key: str) -> Iterator[Node]:
+    def objects(self, key: str) -> Iterator[Node]:
         """Yields the objects in the list of a key."""
         for path, item in self.items(key, dict):
-            yield self._replace(value=item, at=path)
+            yield self._replace(value=item, json_path=path)
 
-    def _check(self, value: Any, kind: type, path: str) -> None:
-        if type(value) is not kind:
+    def _check(self, value: Any, expected: type, path: str) -> None:
+        if type(value) is not expected:
             raise errors.UserError(
-                f"{self.source}: {path} is {_KINDS[type(value)]}; expected {_KINDS[kind]}"
+                f"{self.source}: {path} is {_NAMES[type(value)]}; expected {_NAMES[expected]}"
             )
 
 
-def top(data: Any, source: str, key: str = "data", layout: str = "SQuAD") -> Node:
+def top_level(data: Any, source: str, key: str = "data", layout: str = "SQuAD") -> Node:
     """The top level of a parsed file, which should be an object with a key."""
     if not isinstance(data, dict):
         raise errors.UserError(
-            f"{source}: the top level is {_KINDS[type(data)]}; expected an object with the key "
+            f"{source}: the top level is {_NAMES[type(data)]}; expected an object with the key "
             f"{key!r} (the layout of {layout})"
         )
     return Node(data, source, layout=layout)
@@ -149,8 +149,8 @@ def top(data: Any, source: str, key: str = "data", layout: str = "SQuAD") -> Nod
 
 def paragraphs(data: Any, source: str) -> Iterator[Node]:
     """Yields the paragraphs of a parsed file in the layout of SQuAD."""
-    for article in top(data, source).each("data"):
-        yield from article.each("paragraphs")
+    for article in top_level(data, source).objects("data"):
+        yield from article.objects("paragraphs")
 
 
 def take_id(qa: Node) -> str:

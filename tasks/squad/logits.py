@@ -1,4 +1,4 @@
-"""What a model, or several, says of the positions of all windows: gathered and checked."""
+"""Logits of one or several models for the positions of all windows: collected and checked."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Logits(NamedTuple):
     """Scores of every position of N windows.
 
     Attributes:
-      start, end: N rows, float32, each at least as long as its window's tokens. What stands beyond
-        them (padding) takes part in the choice of the best starts and ends, as in the original.
+      start, end: N rows, float32, each at least as long as its window. As in the original release,
+        logits of padding compete for the places among the best starts and ends.
     """
 
     start: ragged.Ragged
@@ -27,15 +27,16 @@ class Logits(NamedTuple):
 def collect(
     features: squad_features.Features, results: Iterable[tuple[int, np.ndarray, np.ndarray]]
 ) -> Logits:
-    """Gathers the results of a model.
+    """Collects the results of a model.
 
     Args:
-      features: what was predicted.
+      features: the windows that were predicted.
       results: (row, start logits [F], end logits [F]) of every window, in any order. F may be the
         padded or the real length of a window.
 
     Raises:
-      errors.UserError: a window is missing, comes twice, has too few logits, or one is not finite.
+      errors.UserError: a window is missing, occurs twice or has too few logits, or a logit is not
+        finite.
     """
     count = len(features.example_index)
     starts: list[np.ndarray | None] = [None] * count
@@ -51,15 +52,15 @@ def collect(
             f"{len(missing)} of {count} windows have no prediction (unique ids "
             f"{errors.some(missing)}); nothing is written, predict again"
         )
-    found = Logits(
+    logits = Logits(
         *(ragged.from_rows(rows, np.float32) for rows in (starts, ends))  # type: ignore[arg-type]
     )
-    check(features, found)
-    return found
+    check(features, logits)
+    return logits
 
 
 def check(features: squad_features.Features, logits: Logits) -> None:
-    """Raises an errors.UserError unless the logits are numbers and belong to the windows."""
+    """Raises an errors.UserError unless the logits are finite and belong to the windows."""
     if not np.array_equal(logits.start.offsets, logits.end.offsets):
         raise errors.UserError("start and end logits differ in length; expected pairs")
     lengths, tokens = logits.start.lengths, features.input_ids.lengths
@@ -71,11 +72,11 @@ def check(features: squad_features.Features, logits: Logits) -> None:
             f"{tokens[row]} tokens"
         )
     for side in logits:
-        for at in np.flatnonzero(~np.isfinite(side.values))[:1]:
-            row = np.searchsorted(side.offsets, at, side="right") - 1
+        for index in np.flatnonzero(~np.isfinite(side.values))[:1]:
+            row = np.searchsorted(side.offsets, index, side="right") - 1
             raise errors.UserError(
-                f"a logit of window {_id(row)} is {side.values[at]}; expected finite numbers: the "
-                "checkpoint is broken, use an earlier one"
+                f"a logit of window {_id(row)} is {side.values[index]}; expected finite numbers: "
+                "the checkpoint is broken, use an earlier one"
             )
 
 
@@ -84,7 +85,7 @@ def _id(row: int) -> int:
 
 
 def average(models: Sequence[Logits]) -> Logits:
-    """The mean over the logits of several models for the same windows: an ensemble.
+    """An ensemble: the mean logits of several models for the same windows.
 
     The paper does not say how its ensembles combine models (Table 2, "Ensemble").
     """

@@ -1,4 +1,4 @@
-"""The MRQA 2019 collection of question sets, brought into the layout of SQuAD."""
+"""The MRQA 2019 collection of question sets, converted to the layout of SQuAD."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ _LAYOUT = "MRQA"
 
 
 def read(path: str) -> dict[str, Any]:
-    """Makes a SQuAD file's content of a file of the collection.
+    """Converts a file of the collection to the contents of a SQuAD file.
 
     Args:
       path: JSON lines, perhaps ``.gz``: a header, then a context with its questions each.
 
     Returns:
-      The questions with a detected answer, and each of their answers with its first place, so that
-      training needs ``answer_policy`` where there are several. The other questions are counted.
+      The questions with a detected answer; each of their answers has the first of its places.
+      Training needs ``answer_policy`` if a question has several answers. The other questions are
+      counted.
 
     Raises:
-      errors.UserError: with the line: it is no JSON, or has another layout; or no question has an
+      errors.UserError: with the line: it is not JSON, or has another layout; or no question has an
         answer.
     """
     paragraphs = []
@@ -35,7 +36,7 @@ def read(path: str) -> dict[str, Any]:
     count = 0
     for node in _contexts(path):
         context = node.take("context", str)
-        qas = [questions.convert(context, question) for question in node.each("qas")]
+        qas = [questions.convert(context, question) for question in node.objects("qas")]
         count += len(qas)
         unanswered += [qa["id"] for qa in qas if not qa["answers"]]
         qas = [qa for qa in qas if qa["answers"]]
@@ -51,13 +52,13 @@ def read(path: str) -> dict[str, Any]:
             count,
             errors.some(unanswered),
         )
-    if questions.elsewhere:
+    if questions.mismatched:
         _log.warning(
             "%s: the places of %d questions' answers have another text than the answer says; what "
             "stands at the place is taken: %s",
             path,
-            len(questions.elsewhere),
-            errors.some(questions.elsewhere),
+            len(questions.mismatched),
+            errors.some(questions.mismatched),
         )
     if not paragraphs:
         raise errors.UserError(
@@ -72,21 +73,21 @@ def _contexts(path: str) -> Iterator[json_layout.Node]:
         if not line.strip():
             continue
         item = json_layout.parse(line, path, _LAYOUT, number)
-        node = json_layout.top(item, f"{path}:{number}", "context", _LAYOUT)
+        node = json_layout.top_level(item, f"{path}:{number}", "context", _LAYOUT)
         if number == 1 and "header" in node.value:
             continue
         yield node
 
 
 class _Questions:
-    """Converts questions, and keeps what must be known of all of them.
+    """Converts questions and checks them against earlier ones.
 
     Attributes:
-      elsewhere: ids of those with an answer whose text is not that of its place.
+      mismatched: ids of questions with an answer that differs from the text at its place.
     """
 
     def __init__(self) -> None:
-        self.elsewhere: list[str] = []
+        self.mismatched: list[str] = []
         self._ids: set[str] = set()
 
     def convert(self, context: str, question: json_layout.Node) -> dict[str, Any]:
@@ -99,35 +100,35 @@ class _Questions:
             )
         self._ids.add(qas_id)
         answers = list(_answers(context, question))
-        if any(_plain(place["text"]) != _plain(text) for place, text in answers):
-            self.elsewhere.append(qas_id)
+        if any(_letters(answer["text"]) != _letters(text) for answer, text in answers):
+            self.mismatched.append(qas_id)
         return {
             "id": qas_id,
             "question": question.take("question", str),
-            "answers": [place for place, _ in answers],
+            "answers": [answer for answer, _ in answers],
         }
 
 
 def _answers(context: str, question: json_layout.Node) -> Iterator[tuple[dict[str, Any], str]]:
-    """The first place of each answer, and the text that the answer says is there."""
-    for answer in question.each("detected_answers"):
+    """Each answer at the first of its places, and the text that the file gives for it."""
+    for answer in question.objects("detected_answers"):
         for span in answer.take("char_spans", list)[:1]:
-            if not _is_place(span, len(context)):
+            if not _is_span(span, len(context)):
                 raise errors.UserError(
                     f"{answer.source}: {answer.path('char_spans')}[0] is {span}; expected first "
                     f"and last character in a context of {len(context)}"
                 )
             first, last = span  # the last character belongs to the answer
-            found = context[first : last + 1]
-            yield {"text": found, "answer_start": first}, answer.take("text", str)
+            text = context[first : last + 1]
+            yield {"text": text, "answer_start": first}, answer.take("text", str)
 
 
-def _plain(text: str) -> str:
-    """A text without what answer and context may differ in: case, white space, punctuation."""
+def _letters(text: str) -> str:
+    """Letters and digits in one case: answer and context may differ in everything else."""
     return "".join(filter(str.isalnum, text.casefold()))
 
 
-def _is_place(span: Any, length: int) -> bool:
+def _is_span(span: Any, length: int) -> bool:
     if type(span) is not list or list(map(type, span)) != [int, int]:
         return False
     first, last = span

@@ -17,21 +17,21 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def check_places(directory: str, version_2: bool) -> None:
-    """Finds out before the work whether ``write`` can put its files into a directory.
+    """Checks before the work that ``write`` can write its files into a directory.
 
     Args:
-      directory: it need not exist yet; paths with ``://`` are not looked into.
-      version_2: null_odds.json is one of them.
+      directory: it need not exist yet; paths with ``://`` are not checked.
+      version_2: null_odds.json is one of the files.
 
     Raises:
-      errors.UserError: a directory stands where a file is to be.
+      errors.UserError: one of the names belongs to a directory.
     """
     for name in (_PREDICTIONS, _NBEST, *([_NULL_ODDS] if version_2 else [])):
         path = os.path.join(directory, name)
         if os.path.isdir(path):
             raise errors.UserError(
-                f"{path} is a directory, where a file of answers is to be written; move it away or "
-                "give another --output_dir"
+                f"{path} is a directory; expected a file, or none, where the answers are written: "
+                "move it away or give another --output_dir"
             )
 
 
@@ -44,14 +44,14 @@ def write(
 ) -> None:
     """Writes predictions.json, nbest_predictions.json and, in version 2, null_odds.json.
 
-    No file is replaced before all are on the disk, so that files of two runs never stand together;
-    in version 1 the null_odds.json of an earlier run is removed.
+    No file is replaced before all are on the disk, so that files of two runs are never mixed; in
+    version 1 the null_odds.json of an earlier run is removed.
 
     Args:
       directory: it exists.
-      answers: see there.
+      answers: of ``squad_answers.answer``.
       offsets: add ``start`` and ``end``, characters of the context, to the n-best entries.
-      ensure_ascii: other characters are written as ``\\uXXXX``; else as they are, in UTF-8.
+      ensure_ascii: write other characters as ``\\uXXXX``; otherwise as they are, in UTF-8.
     """
     import tensorflow as tf
 
@@ -62,16 +62,16 @@ def write(
     odds = os.path.join(directory, _NULL_ODDS)
     if answers.null_odds:
         texts[_NULL_ODDS] = map_json(answers.null_odds, ensure_ascii)
-    ready: dict[str, str] = {}  # temporary name → name
+    written: dict[str, str] = {}  # temporary path → final path
     try:
         for name, text in texts.items():
             path = os.path.join(directory, name)
             atomic_files.write_text(f"{path}.new", text)
-            ready[f"{path}.new"] = path
-        for temporary, path in ready.items():
+            written[f"{path}.new"] = path
+        for temporary, path in written.items():
             tf.io.gfile.rename(temporary, path, overwrite=True)
     except BaseException:
-        for temporary in filter(tf.io.gfile.exists, ready):
+        for temporary in filter(tf.io.gfile.exists, written):
             tf.io.gfile.remove(temporary)
         raise
     if not answers.null_odds and tf.io.gfile.exists(odds) and not tf.io.gfile.isdir(odds):
@@ -79,7 +79,7 @@ def write(
 
 
 def map_json(values: Mapping[str, str | float], ensure_ascii: bool = True) -> str:
-    """``json.dumps`` with an indent of 4, and a line end."""
+    """JSON with an indent of 4 and a final newline, as the original release writes it."""
     return _encodable(json.dumps(values, indent=4, ensure_ascii=ensure_ascii) + "\n")
 
 
@@ -88,24 +88,24 @@ def nbest_json(
     offsets: bool = False,
     ensure_ascii: bool = True,
 ) -> str:
-    """As ``map_json``, by hand: with an indent ``json.dumps`` takes ten times as long."""
+    """As ``map_json``, written by hand: ``json.dumps`` with an indent takes ten times as long."""
     quoted = encoder.encode_basestring_ascii if ensure_ascii else encoder.encode_basestring
     number = float.__repr__
     blocks = []
     for qas_id, entries in nbest.items():
         rows = []
         for text, probability, start_logit, end_logit, start, end in entries:
-            place = f',\n            "start": {start},\n            "end": {end}' if offsets else ""
+            span = f',\n            "start": {start},\n            "end": {end}' if offsets else ""
             rows.append(
                 f'        {{\n            "text": {quoted(text)},\n'
                 f'            "probability": {number(probability)},\n'
                 f'            "start_logit": {number(start_logit)},\n'
-                f'            "end_logit": {number(end_logit)}{place}\n        }}'
+                f'            "end_logit": {number(end_logit)}{span}\n        }}'
             )
         blocks.append(f"    {quoted(qas_id)}: [\n" + ",\n".join(rows) + "\n    ]")
     return _encodable("{\n" + ",\n".join(blocks) + "\n}\n" if blocks else "{}\n")
 
 
 def _encodable(text: str) -> str:
-    """Escapes halves of surrogate pairs, which JSON files can hold, but not UTF-8."""
+    """Escapes lone surrogates, which JSON can represent but UTF-8 cannot."""
     return text if text.isascii() else _SURROGATE.sub(lambda m: f"\\u{ord(m.group()):04x}", text)

@@ -1,8 +1,8 @@
-"""Scores of SQuAD by its official rules, versions 1.1 and 2.0, and the threshold of "no answer".
+"""The official SQuAD scores, versions 1.1 and 2.0, and the threshold of "no answer".
 
-An answer is compared with each gold answer after both are brought into one form: lower case, no
-ASCII punctuation, no articles, single spaces. *Exact* is 1 where they are equal, *F1* the harmonic
-mean of precision and recall over their words; the best gold answer counts. Scores are percentages.
+An answer is compared with each gold answer after both are normalized: lower case, no ASCII
+punctuation, no articles, single spaces. *Exact* is 1 if they are equal, *F1* is the harmonic mean
+of precision and recall over their words; the best gold answer counts. Scores are percentages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def references(
     """The gold answers of a parsed file.
 
     Args:
-      data: what the JSON says.
+      data: the parsed JSON.
       source: the file, for messages.
       version_2_with_negative: questions without the key ``is_impossible`` may have no answer.
 
@@ -41,48 +41,48 @@ def references(
       have the key ``answers``.
 
     Raises:
-      errors.UserError: with the file and the JSON path: another layout, or answers are missing
-        of all questions, as in a test set.
+      errors.UserError: with the file and the JSON path: another layout, or no question has any
+        answer, as in a test set.
     """
-    found = {}
-    bare = []  # questions that should have an answer
+    gold = {}
+    unanswered = []  # questions that should have an answer
     for paragraph in json_layout.paragraphs(data, source):
-        for qa in paragraph.each("qas"):
+        for qa in paragraph.objects("qas"):
             qas_id, texts = json_layout.take_id(qa), _gold_texts(qa)
-            found[qas_id] = texts
+            gold[qas_id] = texts
             may_have_none = version_2_with_negative and "is_impossible" not in qa.value
             if not (texts or may_have_none or qa.value.get("is_impossible") is True):
-                bare.append(qas_id)
-    if bare and len(bare) == len(found):
+                unanswered.append(qas_id)
+    if unanswered and len(unanswered) == len(gold):
         raise errors.UserError(
             f"{source}: none of its questions has an answer to compare with; expected some, or no "
             "--do_eval"
         )
-    if bare:
+    if unanswered:
         _log.warning(
             "%s: %d of %d questions have no answer to compare with, but are not marked "
             "is_impossible; they count %s: %s",
             source,
-            len(bare),
-            len(found),
+            len(unanswered),
+            len(gold),
             "as unanswerable" if version_2_with_negative else "0",
-            errors.some(bare),
+            errors.some(unanswered),
         )
-    return found
+    return gold
 
 
 def _gold_texts(qa: json_layout.Node) -> list[str]:
-    # Training takes such a question, too.
+    # Training accepts such a question, too.
     if qa.value.get("is_impossible") is True and qa.value.get("answers") is None:
         return []
-    return [answer.take("text", str) for answer in qa.each("answers")]
+    return [answer.take("text", str) for answer in qa.objects("answers")]
 
 
 @functools.lru_cache(maxsize=1 << 16)
 def normalize(text: str) -> str:
-    """The form in which answers are compared."""
-    bare = text.lower().translate(_NO_PUNCTUATION)
-    return " ".join(_ARTICLE.sub(" ", bare).split())
+    """The normal form in which answers are compared."""
+    plain = text.lower().translate(_NO_PUNCTUATION)
+    return " ".join(_ARTICLE.sub(" ", plain).split())
 
 
 def exact(gold: str, predicted: str) -> float:
@@ -91,7 +91,7 @@ def exact(gold: str, predicted: str) -> float:
 
 
 def f1(gold: str, predicted: str) -> float:
-    """Harmonic mean of precision and recall over words; where one has none, whether both have."""
+    """Harmonic mean of precision and recall over words; without words, whether both have none."""
     gold_words, words = normalize(gold).split(), normalize(predicted).split()
     if not gold_words or not words:
         return float(gold_words == words)
@@ -110,14 +110,14 @@ def _percent(scores: Sequence[float]) -> float:
     return 100.0 * sum(scores) / len(scores) if scores else 0.0
 
 
-def _missing(gold: References, predictions: Mapping[str, str], what: str) -> None:
+def _warn_about_missing(gold: References, predictions: Mapping[str, str], effect: str) -> None:
     missing = [qas_id for qas_id in gold if qas_id not in predictions]
     if missing:
         _log.warning(
             "%d of %d questions have no prediction and %s: %s",
             len(missing),
             len(gold),
-            what,
+            effect,
             errors.some(missing),
         )
 
@@ -132,9 +132,9 @@ def score_v1(gold: References, predictions: Mapping[str, str]) -> dict[str, floa
     Returns:
       ``exact_match`` and ``f1``.
     """
-    _missing(gold, predictions, "count 0")
+    _warn_about_missing(gold, predictions, "count 0")
     pairs = [(golds, predictions.get(qas_id)) for qas_id, golds in gold.items()]
-    # A text without words is no match in this version, not even for another of its kind.
+    # In this version a text without words matches nothing, not even another one without words.
     return {
         name: _percent(
             [0.0 if text is None else _best(score, golds, text) for golds, text in pairs]
@@ -148,13 +148,13 @@ def _f1_v1(gold: str, predicted: str) -> float:
 
 
 class _Scored(NamedTuple):
-    """A question under version 2.
+    """The score of a question under version 2.
 
     Attributes:
       exact, f1: of its prediction.
       has_answer: it is answerable.
       answered: the prediction is not "".
-      odds: of "no answer"; None if they are not known.
+      odds: of "no answer"; None if unknown.
     """
 
     exact: float
@@ -164,7 +164,7 @@ class _Scored(NamedTuple):
     odds: float | None
 
 
-def _score_each(
+def _score_questions(
     gold: References, predictions: Mapping[str, str], null_odds: Mapping[str, float] | None
 ) -> list[_Scored]:
     scored = []
@@ -172,7 +172,7 @@ def _score_each(
         if qas_id not in predictions:
             continue
         predicted = predictions[qas_id]
-        # Gold answers that nothing is left of, such as "the", are not asked for.
+        # Gold answers that are empty once normalized, such as "the", are ignored.
         golds = [text for text in texts if normalize(text)] or [""]
         odds = None if null_odds is None else null_odds.get(qas_id)
         scored.append(
@@ -188,34 +188,32 @@ def _score_each(
 
 
 def score_v2(
-    gold: References,
-    predictions: Mapping[str, str],
-    null_odds: Mapping[str, float] | None = None,
+    gold: References, predictions: Mapping[str, str], null_odds: Mapping[str, float] | None = None
 ) -> dict[str, float]:
     """Scores by the rules of version 2.0.
 
     Args:
-      gold: ``references``; a question without gold answers is unanswerable, and "" is right.
+      gold: ``references``; a question without gold answers is unanswerable, and "" is correct.
       predictions: question id → text. A question without one is left out.
-      null_odds: question id → odds of "no answer" for the best thresholds.
+      null_odds: question id → odds of "no answer", from which the best thresholds are computed.
 
     Returns:
-      ``exact``, ``f1``, ``total``; the same of the answerable (``HasAns_``) and the unanswerable
+      ``exact``, ``f1``, ``total``; the same for the answerable (``HasAns_``) and the unanswerable
       (``NoAns_``) questions, if there are any; with odds also ``best_exact``, ``best_f1`` and the
       thresholds at which these predictions reach them, ``best_exact_thresh``, ``best_f1_thresh``.
     """
-    _missing(gold, predictions, "are left out")
-    scored = _score_each(gold, predictions, null_odds)
+    _warn_about_missing(gold, predictions, "are left out")
+    scored = _score_questions(gold, predictions, null_odds)
     groups = {
         "": scored,
-        "HasAns_": [one for one in scored if one.has_answer],
-        "NoAns_": [one for one in scored if not one.has_answer],
+        "HasAns_": [question for question in scored if question.has_answer],
+        "NoAns_": [question for question in scored if not question.has_answer],
     }
     results: dict[str, float] = {}
     for prefix, group in groups.items():
         if group or not prefix:
-            results[f"{prefix}exact"] = _percent([one.exact for one in group])
-            results[f"{prefix}f1"] = _percent([one.f1 for one in group])
+            results[f"{prefix}exact"] = _percent([question.exact for question in group])
+            results[f"{prefix}f1"] = _percent([question.f1 for question in group])
             results[f"{prefix}total"] = len(group)
     if null_odds is not None:
         unanswerable = sum(not texts for texts in gold.values())
@@ -226,18 +224,21 @@ def score_v2(
 
 
 def _gains(scored: Sequence[_Scored], name: str) -> list[tuple[float, float]]:
-    """What it brings to answer each question: (odds, gain), by increasing odds."""
+    """(odds, change of the sum of scores by answering) of each question, by increasing odds."""
     gains = [
-        (one.odds, getattr(one, name) if one.has_answer else -float(one.answered))
-        for one in scored
-        if one.odds is not None
+        (
+            question.odds,
+            getattr(question, name) if question.has_answer else -float(question.answered),
+        )
+        for question in scored
+        if question.odds is not None
     ]
     return sorted(gains, key=lambda gain: gain[0])
 
 
 def _official_best(scored: Sequence[_Scored], unanswerable: int, name: str) -> tuple[float, float]:
-    """The best score and its threshold, 0.0 if answering nothing is best, as the official script
-    finds them: one question after the other, also among those of equal odds."""
+    """The best score and its threshold, 0.0 if answering nothing is best. Like the official script,
+    it adds questions one by one, even those of equal odds."""
     best = score = float(unanswerable)
     threshold = 0.0
     for odds, gain in _gains(scored, name):
@@ -254,19 +255,18 @@ def tune_threshold(
 
     Args:
       gold: ``references``.
-      best_texts: question id → best text that is not "", where there is one
-        (``squad_answers.Answers.best_texts``).
+      best_texts: question id → best text, "" if there is none (``Answers.best_texts``).
       null_odds: question id → odds of "no answer".
 
     Returns:
-      The threshold and the F1 of answering where the odds are not above it. Predicting again with
-      this threshold gives just that F1: questions of equal odds stay together, and where nothing
-      should be answered the threshold is below all odds. It lies halfway to the next question, so
-      that a difference in the last digits of logits changes nothing.
+      The threshold and the F1 of answering the questions whose odds are not above it. Predicting
+      with this threshold gives exactly that F1: questions of equal odds stay together, and if no
+      question should be answered, the threshold is below all odds. It is halfway to the odds of the
+      next question, so that differences in the last digits of logits change nothing.
     """
-    scored = _score_each(gold, best_texts, null_odds)
-    gains = _gains([one for one in scored if one.answered], "f1")
-    best = score = float(sum(not one.has_answer for one in scored))
+    scored = _score_questions(gold, best_texts, null_odds)
+    gains = _gains([question for question in scored if question.answered], "f1")
+    best = score = float(sum(not question.has_answer for question in scored))
     threshold = gains[0][0] - 1.0 if gains else 0.0
     for index, (odds, gain) in enumerate(gains):
         score += gain

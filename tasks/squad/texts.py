@@ -1,8 +1,8 @@
-"""From pieces back to text: the part of a context that a run of pieces stands for.
+"""From pieces back to text: the part of a context that a sequence of pieces was made of.
 
-Pieces have lost case, accents and white space. The original release looked for their words among
-those of the context and counted characters back. So it is done here; and where it gave up, because
-characters vanish or become several, the tokenizer says where they come from.
+Pieces have lost case, accents and white space. The original release searches for their words among
+those of the context and counts characters to map them back. This module does the same; where the
+original gives up, because characters vanish or become several, it uses the tokenizer's offsets.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from tasks.squad import features as squad_features
 
 _log = logging.getLogger(__name__)
 
-_NEVER = 1 << 40  # no word is so long
+_INFINITE = 1 << 40  # longer than any word
 
 
-def final_text(predicted: str, original: str, do_lower_case: bool) -> str:
-    """The part of a text that its tokens stand for.
+def get_final_text(pred_text: str, orig_text: str, do_lower_case: bool) -> str:
+    """The part of a text that was tokenized to the given words.
 
     Args:
-      predicted: words as the tokenizer makes them, joined by spaces.
-      original: text that has them, and perhaps more.
-      do_lower_case: how it was tokenized.
+      pred_text: words of the tokenizer, joined by spaces.
+      orig_text: text that contains them, and perhaps more.
+      do_lower_case: whether it was lower-cased by the tokenizer.
 
     Returns:
-      The part of ``original`` that gives ``predicted``, the first if there are several; all of it
-      if there is none.
+      The part of ``orig_text`` that gives ``pred_text``, the first one if there are several; all of
+      ``orig_text`` if there is none.
     """
     basic = tokenization.BasicTokenizer(do_lower_case=do_lower_case)
-    found = _place(predicted, original, " ".join(basic.tokenize(original)), basic)
-    return original if found is None else original[found[0] : found[1]]
+    span = _find_span(pred_text, orig_text, " ".join(basic.tokenize(orig_text)), basic)
+    return orig_text if span is None else orig_text[slice(*span)]
 
 
-def _place(
+def _find_span(
     predicted: str, original: str, tokenized: str, basic: tokenization.BasicTokenizer
 ) -> tuple[int, int] | None:
-    """Where ``predicted`` stands in ``original``, whose words are ``tokenized``; or nowhere."""
-    at = tokenized.find(predicted)
-    if at < 0 or not predicted:
+    """Start and end of ``predicted`` in ``original``, which tokenizes to ``tokenized``."""
+    start = tokenized.find(predicted)
+    if start < 0 or not predicted:
         return None
-    # Spaces apart, the two texts mostly correspond character by character.
-    first = at - tokenized.count(" ", 0, at)
+    # Apart from spaces, the two texts usually correspond character by character.
+    first = start - tokenized.count(" ", 0, start)
     last = first + len(predicted) - predicted.count(" ") - 1
     if len(original) - original.count(" ") == len(tokenized) - tokenized.count(" "):
         return _nth_character(original, first), _nth_character(original, last) + 1
@@ -57,22 +57,22 @@ def _place(
 
 
 def _nth_character(text: str, index: int) -> int:
-    """Where the character stands that has ``index`` others before it, spaces not counted."""
-    at = index
+    """The position of the character with ``index`` others before it, not counting spaces."""
+    position = index
     while True:
-        before = at - text.count(" ", 0, at)
-        if before == index and text[at] != " ":
-            return at
-        at += max(index - before, 1)
+        preceding = position - text.count(" ", 0, position)
+        if preceding == index and text[position] != " ":
+            return position
+        position += max(index - preceding, 1)
 
 
 class Text(NamedTuple):
     """A text in its context.
 
     Attributes:
-      text: some words joined by spaces, the first and the last perhaps in part.
-      start, end: they are the words of ``context[start:end]``; where the pieces stand, if the text
-        stands there.
+      text: words joined by spaces; of the first and the last perhaps only a part.
+      start, end: ``context[start:end]`` has these words. Where a text occurs several times, the
+        occurrence that the pieces were made of.
     """
 
     text: str
@@ -85,12 +85,12 @@ class Passages:
 
     Args:
       contexts: of ``squad_examples``.
-      features: made of them.
-      tokenizer: with which they were made.
-      exact: cut texts where their pieces stand. Otherwise, as in the original release, where their
-        words are found; and words with an unknown one, ``[UNK]``, are never found, so that all of
-        the words in question are the text. In scripts without spaces that may be a sentence.
-      verbose: log what is not found.
+      features: made of these contexts.
+      tokenizer: the features were made with it.
+      exact: take exactly the characters that the pieces were made of. Otherwise, as in the original
+        release, search for the pieces' words. Pieces with ``[UNK]`` are never found; their text is
+        all of the words they belong to, in scripts without spaces perhaps a sentence.
+      verbose: log texts that are not found.
     """
 
     def __init__(
@@ -109,25 +109,24 @@ class Passages:
         self._tokenized: dict[str, str] = {}
 
     def passage(self, index: int) -> Passage:
-        """One context; it remembers the texts it was asked for."""
+        """One context."""
         pieces = self._features.pieces.row(index).tolist()
         words = self._features.words.row(index).tolist()
         return Passage(self, self._contexts[index], pieces, words)
 
     def tokenized(self, word: str) -> str:
         """The tokens of a word, joined by spaces."""
-        found = self._tokenized.get(word)
-        if found is None:
+        if word not in self._tokenized:
             tokens = self.tokenizer.basic_tokenizer.tokenize(word)
-            found = self._tokenized[word] = " ".join(tokens)
-        return found
+            self._tokenized[word] = " ".join(tokens)
+        return self._tokenized[word]
 
 
 class Passage:
     """A context, its words and its pieces.
 
     Args:
-      shared: what all contexts share.
+      shared: settings and caches for all contexts.
       context: the text.
       pieces: ids of its pieces.
       word_of: index of the word of each piece.
@@ -145,79 +144,82 @@ class Passage:
         self._tokenized = list(map(shared.tokenized, self._words))
         self._pieces = shared.tokenizer.convert_ids_to_tokens(pieces)
         self._word_of = word_of
-        self._measure()
-        self._known: dict[tuple[int, int], Text] = {}
+        self._measure_pieces()
+        self._cache: dict[tuple[int, int], Text] = {}
 
     @functools.cached_property
-    def _places(self) -> list[tuple[int, int]]:
+    def _piece_spans(self) -> list[tuple[int, int]]:
         """Start and end of each piece in the words joined by spaces."""
-        places = []
-        for word, at in zip(self._words, self._joined_starts, strict=False):
+        spans = []
+        for word, origin in zip(self._words, self._joined_starts, strict=False):
             _, starts, ends = self._shared.tokenizer.encode_with_offsets(word)
-            places += [(at + start, at + end) for start, end in zip(starts, ends, strict=True)]
-        return places
+            spans += [
+                (origin + start, origin + end) for start, end in zip(starts, ends, strict=True)
+            ]
+        return spans
 
-    def _measure(self) -> None:
-        """Finds how far each piece reaches in its word, and which words are simple: as long as
-        their pieces, none of them unknown."""
-        self._reach = []
+    def _measure_pieces(self) -> None:
+        """Finds where each piece ends in its word, and counts the irregular words: those that are
+        not as long as their pieces, or have an unknown one."""
+        self._piece_ends = []
         sizes = [0] * len(self._words)
         unknown = self._shared.tokenizer.wordpiece_tokenizer.unk_token
         for piece, word in zip(self._pieces, self._word_of, strict=True):
             size = len(piece) - 2 if piece.startswith("##") else len(piece)
-            sizes[word] += _NEVER if piece == unknown else size
-            self._reach.append(sizes[word])
-        odd = (size != len(word) for size, word in zip(sizes, self._words, strict=True))
-        self._odd_before = list(itertools.accumulate(odd, initial=0))
+            sizes[word] += _INFINITE if piece == unknown else size
+            self._piece_ends.append(sizes[word])
+        irregular = (size != len(word) for size, word in zip(sizes, self._words, strict=True))
+        self._irregular_before = list(itertools.accumulate(irregular, initial=0))
 
     def text(self, first: int, last: int) -> Text:
-        """The text from one piece through another."""
-        found = self._known.get((first, last))
-        if found is None:
-            found = self._known[first, last] = self._find(first, last)
-        return found
+        """The text of the pieces ``first`` through ``last``."""
+        if (first, last) not in self._cache:
+            self._cache[first, last] = self._find(first, last)
+        return self._cache[first, last]
 
     def _find(self, first: int, last: int) -> Text:
         begin, end = self._word_of[first], self._word_of[last] + 1
         original = " ".join(self._words[begin:end])
-        at = self._joined_starts[begin]
+        origin = self._joined_starts[begin]
         if self._shared.exact:
-            start, stop = self._own_place(first, last, at)
-        elif self._is_simple(first, begin, end):
-            start, stop = 0, self._joined_starts[end - 1] - at + self._reach[last]
+            start, stop = self._exact_span(first, last, origin)
+        elif self._is_regular(first, begin, end):
+            start, stop = 0, self._joined_starts[end - 1] - origin + self._piece_ends[last]
         else:
             start, stop = self._search(first, last, original)
             text = original[start:stop]
-            # The search gives the first place of a text that stands there several times.
+            # The search returns the first of several occurrences, not always that of the pieces.
             if original.find(text) != original.rfind(text):
-                own_start, own_stop = self._own_place(first, last, at)
-                if original[own_start:own_stop] == text:
-                    start, stop = own_start, own_stop
-        return Text(original[start:stop], self._in_context(at + start), self._in_context(at + stop))
+                exact = self._exact_span(first, last, origin)
+                if original[slice(*exact)] == text:
+                    start, stop = exact
+        span = self._in_context(origin + start), self._in_context(origin + stop)
+        return Text(original[start:stop], *span)
 
-    def _own_place(self, first: int, last: int, at: int) -> tuple[int, int]:
-        """Where pieces stand in words joined by spaces, the first of which starts at ``at``."""
-        return self._places[first][0] - at, self._places[last][1] - at
+    def _exact_span(self, first: int, last: int, origin: int) -> tuple[int, int]:
+        """Start and end of pieces in words joined by spaces, which start at ``origin``."""
+        return self._piece_spans[first][0] - origin, self._piece_spans[last][1] - origin
 
-    def _is_simple(self, first: int, begin: int, end: int) -> bool:
-        """The search would find pieces from the start of some simple words just there: most do."""
+    def _is_regular(self, first: int, begin: int, end: int) -> bool:
+        """Whether the search can be skipped, as mostly: the pieces start at the start of a word and
+        the words ``begin`` to ``end`` are regular, so that it would find exactly these pieces."""
         starts_word = not first or self._word_of[first - 1] != begin
-        return starts_word and self._odd_before[begin] == self._odd_before[end]
+        return starts_word and self._irregular_before[begin] == self._irregular_before[end]
 
     def _search(self, first: int, last: int, original: str) -> tuple[int, int]:
-        """Where the words of pieces stand in ``original``, the words they belong to."""
+        """Start and end of some pieces in ``original``, the words they belong to."""
         predicted = " ".join(self._pieces[first : last + 1])
         predicted = " ".join(predicted.replace(" ##", "").replace("##", "").split())
         words = self._tokenized[self._word_of[first] : self._word_of[last] + 1]
         basic = self._shared.tokenizer.basic_tokenizer
-        found = _place(predicted, original, " ".join(filter(None, words)), basic)
-        if found is not None:
-            return found
+        span = _find_span(predicted, original, " ".join(filter(None, words)), basic)
+        if span is not None:
+            return span
         if self._shared.verbose:
             _log.info("%r is not found in %r, which is taken whole", predicted, original)
         return 0, len(original)
 
-    def _in_context(self, at: int) -> int:
-        """Where a character of the words joined by spaces, or the end of one, is in the context."""
-        word = bisect.bisect_right(self._joined_starts, at) - 1
-        return self._starts[word] + at - self._joined_starts[word]
+    def _in_context(self, position: int) -> int:
+        """Maps a position in the words joined by spaces to the context."""
+        word = bisect.bisect_right(self._joined_starts, position) - 1
+        return self._starts[word] + position - self._joined_starts[word]

@@ -1,7 +1,7 @@
-"""The Wikipedia part of TriviaQA, brought into the layout of SQuAD.
+"""The Wikipedia part of TriviaQA, converted to the layout of SQuAD.
 
-BERT's best SQuAD results were first fine-tuned on TriviaQA: on the first 400 tokens of those
-Wikipedia documents that have one of the answers (paper, section 4.2).
+BERT's best SQuAD model was first fine-tuned on TriviaQA: on the first 400 tokens of the Wikipedia
+documents that contain one of the answers (paper, section 4.2).
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ _TOKEN = re.compile(r"\S+")
 
 
 def read(path: str, evidence_dir: str, max_tokens: int, output: str = "") -> dict[str, Any]:
-    """Makes a SQuAD file's content of a question file.
+    """Converts a question file to the contents of a SQuAD file.
 
     Args:
       path: such as ``qa/wikipedia-train.json``.
-      evidence_dir: where the documents are, such as ``evidence/wikipedia``.
+      evidence_dir: folder of the documents, such as ``evidence/wikipedia``.
       max_tokens: how many white-space tokens of a document to take.
-      output: real path of a file that is to be written, and so must be no document.
+      output: real path of the file that will be written, which must not be a document.
 
     Returns:
-      A paragraph and a question for each document that has an answer in its beginning. The answer
-      is the first place where one of its names stands as whole words, in any case; the id is that
-      of the question and the name of the document.
+      A paragraph and a question for each document with an answer among its first tokens. The answer
+      is the first occurrence of one of its names as whole words, in any case; the id consists of
+      the question's id and the document's name.
 
     Raises:
-      errors.UserError: there is no such folder, the file has another layout, or nothing could be
-        made of it.
+      errors.UserError: there is no such folder, the file has another layout, or no question could
+        be made of it.
       errors.FlagError: ``output`` is a document.
     """
     if "://" not in evidence_dir and not os.path.isdir(evidence_dir):
         raise errors.UserError(
-            f"--evidence_dir={evidence_dir} is no directory; expected the folder of the unpacked "
-            "evidence, such as evidence/wikipedia"
+            f"--evidence_dir={evidence_dir} is not a directory; expected the folder of the "
+            "unpacked evidence, such as evidence/wikipedia"
         )
     questions = _Questions(path, evidence_dir, max_tokens, output)
     paragraphs = list(questions.paragraphs())
@@ -53,7 +53,7 @@ def read(path: str, evidence_dir: str, max_tokens: int, output: str = "") -> dic
 
 
 class _Questions:
-    """Walks through a question file and keeps count."""
+    """Reads a question file and its documents, and counts them."""
 
     def __init__(self, path: str, evidence_dir: str, max_tokens: int, output: str):
         self._path = path
@@ -66,18 +66,18 @@ class _Questions:
 
     def paragraphs(self) -> Iterator[dict[str, Any]]:
         data = json_layout.load(self._path, _LAYOUT)
-        for item in json_layout.top(data, self._path, "Data", _LAYOUT).each("Data"):
+        for item in json_layout.top_level(data, self._path, "Data", _LAYOUT).objects("Data"):
             self._count += 1
             question_id = item.take("QuestionId", str)
             question = item.take("Question", str)
             names = _names(item.child("Answer"))
             for page in self._pages(item):
                 context = self._document(page)
-                found = names.search(context) if context else None
-                if found:
-                    qas_id = self._own_id(f"{question_id}--{page}", item)
-                    place = {"text": found.group(), "answer_start": found.start()}
-                    qa = {"id": qas_id, "question": question, "answers": [place]}
+                match = names.search(context) if context else None
+                if match:
+                    qas_id = self._check_id(f"{question_id}--{page}", item)
+                    answer = {"text": match.group(), "answer_start": match.start()}
+                    qa = {"id": qas_id, "question": question, "answers": [answer]}
                     yield {"context": context, "qas": [qa]}
 
     def _pages(self, item: json_layout.Node) -> list[str]:
@@ -88,12 +88,12 @@ class _Questions:
                 "part is read, such as qa/wikipedia-train.json, not the web part"
             )
         self._of_the_web += bool(item.value.get("SearchResults"))
-        pages = [page.take("Filename", str) for page in item.each("EntityPages")]
+        pages = [page.take("Filename", str) for page in item.objects("EntityPages")]
         unique = list(dict.fromkeys(pages))
         self._repeated += len(pages) - len(unique)
         return unique
 
-    def _own_id(self, qas_id: str, item: json_layout.Node) -> str:
+    def _check_id(self, qas_id: str, item: json_layout.Node) -> str:
         if qas_id in self._ids:
             raise errors.UserError(
                 f"{item.where} has the QuestionId and a document of an earlier question, which "
@@ -120,10 +120,10 @@ class _Questions:
         return text[:end]
 
     def report(self, made: int) -> None:
-        """Logs what was read, and of how much of it a question was made.
+        """Logs how many documents were read, and how many questions were made of them.
 
         Raises:
-          errors.UserError: of nothing.
+          errors.UserError: none was made.
         """
         if not self._count:
             raise errors.UserError(f"{self._path}: there is no question in it")
@@ -156,7 +156,7 @@ class _Questions:
 
 
 def _names(answer: json_layout.Node) -> re.Pattern[str]:
-    """Finds any name of an answer as whole words; of those that begin together, the longest."""
+    """Matches any name of an answer as whole words; the longest of those that start together."""
     names = [answer.take("Value", str)]
     for key in ("Aliases", "NormalizedAliases"):
         if key == "Aliases" or key in answer.value:

@@ -41,16 +41,6 @@ class WindowedData:
         self._data = data
         self._tokenizer = tokenizer
         self._lengths = lengths
-        self._options = squad_answers.Options(
-            n_best_size=task.n_best_size,
-            max_answer_length=task.max_answer_length,
-            version_2_with_negative=task.version_2_with_negative,
-            null_score_diff_threshold=(
-                0.0 if task.tunes_threshold else float(task.null_score_diff_threshold)
-            ),
-            exact_texts=task.exact_answer_texts,
-            verbose_logging=task.verbose_logging,
-        )
         self._features: dict[str, squad_features.Features] = {}
 
     def features(self, part: str) -> squad_features.Features:
@@ -135,7 +125,7 @@ class WindowedData:
     def answers(self, part: str, logits: squad_logits.Logits) -> squad_answers.Answers:
         """The answers to a set's questions, at a threshold of 0 where that is to be tuned."""
         return squad_answers.answer(
-            self._data.examples[part], self.features(part), logits, self._tokenizer, self._options
+            self._data.examples[part], self.features(part), logits, self._tokenizer, self._task
         )
 
     def scores(self, part: str, answers: squad_answers.Answers) -> dict[str, float]:

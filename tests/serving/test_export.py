@@ -39,13 +39,15 @@ path, inputs, results = sys.argv[1:]
 assert "tensorflow_text" not in sys.modules
 loaded = tf.saved_model.load(path)
 given = json.load(open(inputs))
-found = {"assets": {k: open(v.asset_path.numpy()).read() for k, v in loaded.assets.items()}}
+results_by_name = {
+    "assets": {k: open(v.asset_path.numpy()).read() for k, v in loaded.assets.items()}
+}
 for name, signature in loaded.signatures.items():
     dtype = {"from_text": tf.string, "int64": tf.int64}.get(name, tf.int32)
-    kind = "texts" if name == "from_text" else "ids"
-    values = {key: tf.constant(rows, dtype) for key, rows in given[kind].items()}
-    found[name] = {k: v.numpy().tolist() for k, v in signature(**values).items()}
-json.dump(found, open(results, "w"))
+    rows = given["texts" if name == "from_text" else "ids"]
+    values = {key: tf.constant(row, dtype) for key, row in rows.items()}
+    results_by_name[name] = {k: v.numpy().tolist() for k, v in signature(**values).items()}
+json.dump(results_by_name, open(results, "w"))
 """
 
 
@@ -224,29 +226,33 @@ def test_the_place_must_be_free(tmp_path):
         save_value(tmp_path / "file" / "export", 1.0)
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "thesis.tex").write_text("mine")
-    with pytest.raises(errors.UserError, match=r"folder holds thesis\.tex and is no SavedModel"):
+    with pytest.raises(errors.UserError, match=r"folder holds thesis\.tex and is not a SavedModel"):
         save_value(tmp_path / "folder", 1.0)
     assert (tmp_path / "file").read_text() == "mine"
     assert os.listdir(tmp_path / "folder") == ["thesis.tex"]
 
 
-def test_any_model_of_ids(tmp_path):
-    """As for answers in a text: two outputs, and no texts."""
-    weights = tf.Variable([0.5, 2.0])
+class SpanTask(Task):
+    """In place of a model's logits: numbers that depend on ids, mask and segments."""
 
-    def logits(input_ids, input_mask, segment_ids):
+    def logits(self, input_ids, input_mask, segment_ids):
         values = tf.cast(input_ids * input_mask + segment_ids, tf.float32)
-        return {"start_logits": values * weights[0], "end_logits": values * weights[1]}
+        return {"start_logits": values * 0.5 * self.table[0], "end_logits": values * self.table[1]}
 
-    holder = tf.Module()
-    holder.weights = weights
+
+def test_span_model(vocab_file, tmp_path):
     path = str(tmp_path / "export")
-    export.save(path, [holder], export.ids_signatures(logits, 4), {})
-    serve = tf.saved_model.load(path).signatures["serving_default"]
-    found = serve(
-        input_ids=tf.constant([[6, 8]]),
-        input_mask=tf.constant([[1, 0]]),
-        segment_ids=tf.constant([[0, 2]]),
-    )
-    np.testing.assert_array_equal(found["start_logits"], [[3.0, 1.0]])
-    np.testing.assert_array_equal(found["end_logits"], [[12.0, 4.0]])
+    export.save_span_model(path, SpanTask(), options.TokenizerOptions(vocab_file=vocab_file))
+    loaded = tf.saved_model.load(path)
+    ids = {"input_ids": [[6, 8]], "input_mask": [[1, 0]], "segment_ids": [[0, 2]]}
+    for name, dtype in (("serving_default", tf.int32), ("int64", tf.int64)):
+        inputs = {key: tf.constant(rows, dtype) for key, rows in ids.items()}
+        logits = loaded.signatures[name](**inputs)
+        np.testing.assert_array_equal(logits["start_logits"], [[3.0, 1.0]])
+        np.testing.assert_array_equal(logits["end_logits"], [[12.0, 4.0]])
+    inputs = {key: tf.constant(rows) for key, rows in ids.items()}
+    numbered = loaded.signatures["with_unique_ids"](unique_ids=tf.constant([7]), **inputs)
+    assert numbered["unique_ids"] == [7]
+    np.testing.assert_array_equal(numbered["end_logits"], [[12.0, 4.0]])
+    with open(loaded.assets["vocab.txt"].asset_path.numpy(), encoding="utf-8") as file:
+        assert file.read().split() == VOCAB

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import squad_files
-from command_line import errors
 from tasks.squad import answers as squad_answers
 from tasks.squad import examples as squad_examples
 from tasks.squad import features as squad_features
 from tasks.squad import logits as squad_logits
+from tasks.squad import options as squad_options
 from tasks.squad import prediction_files
 from tasks.squad import texts as squad_texts
 from tasks.squad import windows as squad_windows
@@ -31,7 +31,7 @@ def test_answers_are_those_of_the_original(shared, name):
     np.random.default_rng(0).shuffle(results)  # type: ignore[arg-type]
     logits = squad_logits.collect(made.features, results)
     version_2 = made.meta["version_2_with_negative"]
-    options = squad_answers.Options(version_2_with_negative=version_2)
+    options = squad_options.SquadOptions(version_2_with_negative=version_2)
     answers = squad_answers.answer(made.examples, made.features, logits, made.tokenizer, options)
     expected = (made.folder / "predictions.json").read_text()
     assert prediction_files.map_json(answers.predictions) == expected
@@ -63,7 +63,7 @@ def _answer(made, starts, ends, **flags):
         features,
         zip(itertools.count(), map(np.float32, starts), map(np.float32, ends)),  # noqa: B905
     )
-    options = squad_answers.Options(**flags)
+    options = squad_options.SquadOptions(**flags)
     return squad_answers.answer(examples, features, logits, tokenizer, options)
 
 
@@ -87,7 +87,7 @@ def _slowly(made, starts, ends, size, longest, version_2):
                 inside = i <= j < i + longest and j < len(tokens)
                 if inside and word_of[i] >= 0 and word_of[j] >= 0 and best[i]:
                     original = " ".join(words[word_of[i] : word_of[j] + 1])
-                    text = squad_texts.final_text(" ".join(tokens[i : j + 1]), original, True)
+                    text = squad_texts.get_final_text(" ".join(tokens[i : j + 1]), original, True)
                     pairs.append((text, start_logits[i], end_logits[j]))
         if version_2:
             pairs.append(("", *min(nulls, key=lambda null: null[0])[1:]))
@@ -116,14 +116,8 @@ def test_answers_follow_the_rules_also_among_equal_logits(tmp_path, seed, paddin
         for _ in range(2)
     )
     size, longest = int(generator.integers(1, 9)), int(generator.integers(1, 9))
-    answers = _answer(
-        made,
-        starts,
-        ends,
-        n_best_size=size,
-        max_answer_length=longest,
-        version_2_with_negative=version_2,
-    )
+    flags = {"n_best_size": size, "max_answer_length": longest}
+    answers = _answer(made, starts, ends, **flags, version_2_with_negative=version_2)
     expected = _slowly(made, starts, ends, size, longest, version_2)
     for entries, wanted in zip(answers.nbest.values(), expected, strict=True):
         assert [(e.text, e.start_logit, e.end_logit) for e in entries] == wanted
@@ -139,7 +133,7 @@ def test_blocks_change_nothing(tmp_path, monkeypatch):
     lengths = made[1].input_ids.lengths
     starts, ends = ([generator.normal(size=n) for n in lengths] for _ in range(2))
     whole = _answer(made, starts, ends)
-    monkeypatch.setattr(squad_answers, "_PAIRS", 1)
+    monkeypatch.setattr(squad_answers, "_BLOCK_PAIRS", 1)
     assert _answer(made, starts, ends) == whole
 
 
@@ -159,7 +153,7 @@ def test_no_valid_span(tmp_path, size):
     answers = _answer(made, *QUESTION_ONLY, n_best_size=size)
     assert answers.predictions == {"q0": "empty"}
     assert answers.nbest == {"q0": [("empty", 1.0, 0.0, 0.0, -1, -1)]}
-    flags = {"version_2_with_negative": True, "null_score_diff_threshold": 50.0}
+    flags = {"version_2_with_negative": True, "null_score_diff_threshold": "50"}
     answers = _answer(made, *QUESTION_ONLY, n_best_size=size, **flags)
     assert answers.predictions == {"q0": ""}
     assert answers.nbest == {"q0": [("", 1.0, 0.0, 0.0, -1, -1)]}
@@ -190,7 +184,7 @@ def test_threshold(tmp_path):
     made = _made(tmp_path, "a b c")
     logits = [_peak(8, 5, 2.0)], [_peak(8, 5, 1.0)]
     for threshold, text in ((-3.0, "b"), (-3.5, ""), (0.0, "b")):
-        flags = {"version_2_with_negative": True, "null_score_diff_threshold": threshold}
+        flags = {"version_2_with_negative": True, "null_score_diff_threshold": str(threshold)}
         answers = _answer(made, *logits, **flags)
         assert answers.null_odds == {"q0": -3.0}
         assert answers.predictions == {"q0": text}
@@ -237,18 +231,12 @@ def test_padding_of_batches_changes_no_answer(tmp_path):
     assert _answer(made, low, low_ends) == plain
 
 
-@pytest.mark.parametrize("name", ["n_best_size", "max_answer_length"])
-def test_sizes_of_zero(name):
-    with pytest.raises(errors.FlagError, match=f"--{name}=0: expected at least 1"):
-        squad_answers.Options(**{name: 0})
-
-
 def test_ragged_logits_of_an_ensemble_answer_too(tmp_path):
     made = _made(tmp_path, "a b c")
     sides = [ragged.from_rows([_peak(8, at)], np.float32) for at in (4, 5)]
     models = [squad_logits.Logits(side, side) for side in (*sides, sides[1])]
     examples, features, tokenizer = made
     answers = squad_answers.answer(
-        examples, features, squad_logits.average(models), tokenizer, squad_answers.Options()
+        examples, features, squad_logits.average(models), tokenizer, squad_options.SquadOptions()
     )
     assert answers.predictions == {"q0": "b"}

@@ -130,8 +130,7 @@ def test_answers_that_do_not_fit_the_flags(qa, version_2, message):
 
 
 @pytest.mark.parametrize(
-    ("policy", "expected"),
-    [("first", ["is old"]), ("shortest", ["is"]), ("all", ["is old", "is"])],
+    ("policy", "expected"), [("first", ["is old"]), ("shortest", ["is"]), ("all", ["is old", "is"])]
 )
 def test_answer_policies(policy, expected):
     # The first answer is not in the text, the last is a repetition.

@@ -151,12 +151,8 @@ def test_questions_without_windows(tmp_path):
 
 def test_answer_without_pieces_is_left_out_and_told(tmp_path):
     tokenizer = squad_files.tokenizer(tmp_path, "what ? a")
-    data = squad_files.data(
-        (
-            "a \u200b",
-            [squad_files.question("no", ("\u200b", 2)), squad_files.question("yes", ("a", 0))],
-        )
-    )
+    questions = [squad_files.question("no", ("\u200b", 2)), squad_files.question("yes", ("a", 0))]
+    data = squad_files.data(("a \u200b", questions))
     examples = squad_examples.parse(data, "f", is_training=True)
     features = squad_features.build(examples, tokenizer, SIZES, 1)
     assert features.example_index.tolist() == [1]
@@ -171,17 +167,13 @@ def test_answer_without_pieces_is_left_out_and_told(tmp_path):
 def test_summary_with_several_answers_a_question(tmp_path, order):
     tokenizer = squad_files.tokenizer(tmp_path, "what ? a")
     nothing, something = ("\u200b", 2), ("a", 0)
-    data = squad_files.data(
-        (
-            "a \u200b \u200b a",
-            [
-                squad_files.question("both", something, nothing),
-                squad_files.question("none", nothing, ("\u200b", 4)),
-                squad_files.question("two", something, ("a", 6)),
-                squad_files.question("lost", ("b", 0)),
-            ],
-        )
-    )
+    questions = [
+        squad_files.question("both", something, nothing),
+        squad_files.question("none", nothing, ("\u200b", 4)),
+        squad_files.question("two", something, ("a", 6)),
+        squad_files.question("lost", ("b", 0)),
+    ]
+    data = squad_files.data(("a \u200b \u200b a", questions))
     examples = squad_examples.parse(data, "f", is_training=True, answer_policy="all")
     features = squad_features.build(order(examples), tokenizer, SIZES, 1)
     lines = list(squad_features.summarize(order(examples), features).lines())
@@ -207,10 +199,7 @@ def test_answers_in_no_window_whole_are_named(tmp_path, order):
         squad_files.question("inside", (inside, 2)),
     ]
     examples = squad_examples.parse(
-        squad_files.data((LETTERS, questions)),
-        "f",
-        is_training=True,
-        version_2_with_negative=True,
+        squad_files.data((LETTERS, questions)), "f", is_training=True, version_2_with_negative=True
     )
     features = squad_features.build(order(examples), tokenizer, SIZES, 1)
     summary = squad_features.summarize(order(examples), features)

@@ -18,12 +18,12 @@ GOOD = squad_files.data(("Rome is old.", [squad_files.question("q", ("old", 8))]
 def _questions(data):
     return [
         (
-            qa.at,
+            qa.json_path,
             json_layout.take_id(qa),
-            [answer.take("text", str) for answer in qa.each("answers")],
+            [answer.take("text", str) for answer in qa.objects("answers")],
         )
         for paragraph in json_layout.paragraphs(data, "f.json")
-        for qa in paragraph.each("qas")
+        for qa in paragraph.objects("qas")
     ]
 
 
@@ -125,21 +125,21 @@ def test_a_line_of_a_file_and_another_layout(data):
 
 
 def test_nodes():
-    node = json_layout.top({"a": {"b": [{"c": 1}, {}], "d": ["x", None]}}, "f", "a", "OTHER")
+    node = json_layout.top_level({"a": {"b": [{"c": 1}, {}], "d": ["x", None]}}, "f", "a", "OTHER")
     inner = node.child("a")
-    assert [item.value for item in inner.each("b")] == [{"c": 1}, {}]
+    assert [item.value for item in inner.objects("b")] == [{"c": 1}, {}]
     items = inner.items("d", str)
     assert next(items) == ("a.d[0]", "x")
     for take, message in (
         (lambda: next(items), "f: a.d[1] is null; expected text"),
-        (lambda: list(inner.each("d")), "f: a.d[0] is text; expected an object"),
+        (lambda: list(inner.objects("d")), "f: a.d[0] is text; expected an object"),
         (lambda: inner.child("d"), "f: a.d is a list; expected an object"),
         (
-            lambda: list(inner.each("b"))[1].take("c", int),
+            lambda: list(inner.objects("b"))[1].take("c", int),
             "f: a.b[1] has no 'c', only nothing; expected the layout of OTHER",
         ),
         (
-            lambda: json_layout.top(None, "f", "a", "OTHER"),
+            lambda: json_layout.top_level(None, "f", "a", "OTHER"),
             "f: the top level is null; expected an object with the key 'a' (the layout of OTHER)",
         ),
     ):

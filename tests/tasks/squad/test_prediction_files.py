@@ -20,6 +20,10 @@ ENTRIES = {
 }
 
 
+def _names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
 @pytest.mark.parametrize("ensure_ascii", [True, False])
 @pytest.mark.parametrize("offsets", [True, False])
 def test_json_is_that_of_the_standard_writer(offsets, ensure_ascii):
@@ -49,24 +53,14 @@ def test_files(tmp_path):
     answers = squad_answers.Answers({"q": "é"}, {"q": ENTRIES["ü2"]}, {})
     prediction_files.write(str(tmp_path), answers)
     assert (tmp_path / "predictions.json").read_bytes() == b'{\n    "q": "\\u00e9"\n}\n'
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "nbest_predictions.json",
-        "predictions.json",
-    ]
+    assert _names(tmp_path) == ["nbest_predictions.json", "predictions.json"]
     prediction_files.write(
         str(tmp_path), answers._replace(null_odds={"q": 1.5}), offsets=True, ensure_ascii=False
     )
     assert (tmp_path / "predictions.json").read_text("utf-8") == '{\n    "q": "é"\n}\n'
     assert (tmp_path / "null_odds.json").read_text() == '{\n    "q": 1.5\n}\n'
     nbest = json.loads((tmp_path / "nbest_predictions.json").read_text("utf-8"))
-    assert list(nbest["q"][0]) == [
-        "text",
-        "probability",
-        "start_logit",
-        "end_logit",
-        "start",
-        "end",
-    ]
+    assert tuple(nbest["q"][0]) == squad_answers.Entry._fields
 
 
 def test_version_1_removes_the_odds_of_an_earlier_run(tmp_path):
@@ -74,10 +68,7 @@ def test_version_1_removes_the_odds_of_an_earlier_run(tmp_path):
     prediction_files.write(str(tmp_path), answers)
     assert (tmp_path / "null_odds.json").exists()
     prediction_files.write(str(tmp_path), answers._replace(null_odds={}))
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "nbest_predictions.json",
-        "predictions.json",
-    ]
+    assert _names(tmp_path) == ["nbest_predictions.json", "predictions.json"]
 
 
 @pytest.mark.parametrize("failing", [0, 1, 2])
@@ -98,8 +89,7 @@ def test_a_full_disk_leaves_all_files_as_they_were(tmp_path, monkeypatch, failin
     monkeypatch.setattr(atomic_files, "sync", full)
     with pytest.raises(OSError, match="No space left"):
         prediction_files.write(
-            str(tmp_path),
-            squad_answers.Answers({"q": "new"}, {"q": ENTRIES['q"1']}, {"q": 2.5}),
+            str(tmp_path), squad_answers.Answers({"q": "new"}, {"q": ENTRIES['q"1']}, {"q": 2.5})
         )
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -110,7 +100,7 @@ def test_places_are_checked_before_the_work(tmp_path):
         prediction_files.check_places(str(tmp_path / "later"), version_2)
     (tmp_path / "null_odds.json").mkdir()
     prediction_files.check_places(str(tmp_path), False)
-    with pytest.raises(errors.UserError, match="null_odds.json is a directory, where a file"):
+    with pytest.raises(errors.UserError, match="null_odds.json is a directory; expected a file"):
         prediction_files.check_places(str(tmp_path), True)
     answers = squad_answers.Answers({"q": "a"}, {"q": ENTRIES["ü2"]}, {})
     prediction_files.write(str(tmp_path), answers)  # what no run wrote stays

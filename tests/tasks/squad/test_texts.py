@@ -42,7 +42,7 @@ SIZES = squad_windows.Sizes(max_seq_length=200, max_query_length=8)
     ],
 )
 def test_final_text(predicted, original, lower, expected):
-    assert squad_texts.final_text(predicted, original, lower) == expected
+    assert squad_texts.get_final_text(predicted, original, lower) == expected
 
 
 def _passage(tmp_path, context, vocabulary, do_lower_case=True, exact=False, verbose=False):
@@ -136,7 +136,7 @@ def test_random_spans_have_the_text_of_the_original_and_their_own_place(
         spans = _spans(generator, made, paragraph, count)
         for first, last, predicted, original, before, start, end in spans:
             found = passage.text(first, last)
-            assert found.text == squad_texts.final_text(predicted, original, True)
+            assert found.text == squad_texts.get_final_text(predicted, original, True)
             if found.text == " ".join(squad_examples.words(context[start:end])):
                 assert (found.start, found.end) == (start, end)
                 elsewhere += original.find(found.text) < before
@@ -151,13 +151,13 @@ def test_every_text_is_what_a_search_finds(tmp_path, seed):
     passage, count = _passage(tmp_path, context, VOCABULARY)
     tokenizer = squad_files.tokenizer(tmp_path, f"what ? {VOCABULARY}")
     words = squad_examples.words(context)
-    pieces = [(piece, at) for at, word in enumerate(words) for piece in tokenizer.tokenize(word)]
+    pieces = [(piece, k) for k, word in enumerate(words) for piece in tokenizer.tokenize(word)]
     assert len(pieces) == count
     for first, last in itertools.combinations_with_replacement(range(count), 2):
         predicted = " ".join(piece for piece, _ in pieces[first : last + 1])
         predicted = predicted.replace(" ##", "").replace("##", "")
         original = " ".join(words[pieces[first][1] : pieces[last][1] + 1])
-        expected = squad_texts.final_text(predicted, original, True)
+        expected = squad_texts.get_final_text(predicted, original, True)
         assert passage.text(first, last).text == expected
 
 

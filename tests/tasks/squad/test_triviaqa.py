@@ -91,10 +91,7 @@ def test_missing_documents_are_counted(convert, caplog):
         ([{"QuestionId": "x"}], "Data[0] has no 'Question'"),
         ([{"QuestionId": "x", "Question": "?"}], "Data[0] has no 'Answer'"),
         ([_question(1, "Rome", "R")], "Data[0].Answer.Aliases is text; expected a list"),
-        (
-            [_question(1, "Rome", ["R", None])],
-            "Data[0].Answer.Aliases[1] is null; expected text",
-        ),
+        ([_question(1, "Rome", ["R", None])], "Data[0].Answer.Aliases[1] is null; expected text"),
         ([_normalized(None)], "Data[0].Answer.NormalizedAliases is null; expected a list"),
         ([_normalized("rome")], "Data[0].Answer.NormalizedAliases is text; expected a list"),
         ([_normalized([7])], "Data[0].Answer.NormalizedAliases[0] is a whole number; expected t"),
@@ -149,7 +146,9 @@ def test_the_web_part(convert, tmp_path, caplog):
 
 
 def test_a_missing_folder_shows_before_the_file_is_read(tmp_path):
-    with pytest.raises(errors.UserError, match="--evidence_dir=.*gone is no directory; expected"):
+    with pytest.raises(
+        errors.UserError, match="--evidence_dir=.*gone is not a directory; expected"
+    ):
         triviaqa.read(str(tmp_path / "no file"), str(tmp_path / "gone"), 400)
 
 

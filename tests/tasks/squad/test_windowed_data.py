@@ -100,7 +100,7 @@ def test_a_fixed_threshold_and_sizes_reach_the_answers(tmp_path):
     data = _data(tmp_path, **flags)
     answers = data.answers("predict", _peaks(data, 5.0))
     assert max(sizes) <= 4 < min(len(entries) for entries in answers.nbest.values())
-    for bad in ({"doc_stride": 0}, {"max_query_length": 17}, {"n_best_size": 0}):
+    for bad in ({"doc_stride": 0}, {"max_query_length": 17}):
         with pytest.raises(errors.FlagError, match=f"--{next(iter(bad))}|--max_seq_length"):
             _data(tmp_path, **bad)
 

@@ -26,10 +26,8 @@ def test_windows_of_a_context_of_500_pieces():
 def test_best_window_is_the_one_with_most_context(seed):
     generator = np.random.default_rng(seed)
     room = int(generator.integers(1, 400))
-    count, stride = (
-        int(generator.integers(0, 4 * room + 2)),
-        int(generator.integers(1, 2 * room + 1)),
-    )
+    count = int(generator.integers(0, 4 * room + 2))
+    stride = int(generator.integers(1, 2 * room + 1))
     windows = squad_windows.best_windows(count, room, stride)
     begins = [0] if count else []
     while begins and begins[-1] + room < count:
@@ -64,10 +62,12 @@ def test_sizes_without_room(flags, message):
 
 def _answers(tokenizer, context, *answers):
     """Pieces of each answer in a context that one window takes."""
-    work = squad_windows.Work(tokenizer, squad_windows.Sizes(max_seq_length=40, max_query_length=8))
+    work = squad_windows.WindowMaker(
+        tokenizer, squad_windows.Sizes(max_seq_length=40, max_query_length=8)
+    )
     places = [(context.index(answer), len(answer)) for answer in answers]
     questions = [(k, "what ?", start, start + size) for k, (start, size) in enumerate(places)]
-    part = work([squad_windows.Item(context, questions)])
+    part = work([squad_windows.Paragraph(context, questions)])
     found = []
     for row in part.table:
         values = dict(zip(squad_windows.COLUMNS, row.tolist(), strict=True))
@@ -131,7 +131,9 @@ def test_answer_cut_by_a_border_is_no_answer(tmp_path):
     sizes = squad_windows.Sizes(max_seq_length=16, doc_stride=4, max_query_length=8)
     start = letters.index("j")
     questions = [(0, "what ?", start, start + 5), (1, "what ?", 0, len(letters))]
-    part = squad_windows.Work(tokenizer, sizes)([squad_windows.Item(letters, questions)])
+    part = squad_windows.WindowMaker(tokenizer, sizes)(
+        [squad_windows.Paragraph(letters, questions)]
+    )
     columns = dict(zip(squad_windows.COLUMNS, part.table.T.tolist(), strict=True))
     # Room for 11 letters behind [CLS] what ? [SEP]; "j k l" is letters 9 to 11.
     assert columns["doc_start"] == [0, 4, 0, 4]
@@ -142,6 +144,8 @@ def test_answer_cut_by_a_border_is_no_answer(tmp_path):
 def test_long_questions_are_cut(tmp_path):
     tokenizer = squad_files.tokenizer(tmp_path, "x y z a b")
     sizes = squad_windows.Sizes(max_seq_length=8, max_query_length=2)
-    part = squad_windows.Work(tokenizer, sizes)([squad_windows.Item("a b", [(0, "x y z", -1, -1)])])
+    part = squad_windows.WindowMaker(tokenizer, sizes)(
+        [squad_windows.Paragraph("a b", [(0, "x y z", -1, -1)])]
+    )
     tokens = tokenizer.convert_ids_to_tokens(part.ids.tolist())
     assert " ".join(tokens) == "[CLS] x y [SEP] a b [SEP]"
