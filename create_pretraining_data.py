@@ -17,23 +17,12 @@ import threading
 from collections.abc import Iterator, Sequence
 
 import tokenization
-from command_line import app, errors, options
+from command_line import app, errors, options, original_names
 from system import inputs, outputs
 from tasks.pretraining import corpus, instances, local_runner, masking, records, shards
 from tasks.pretraining import options as pretraining_options
 
 _log = logging.getLogger(__name__)
-
-
-# Names of the original release, and what takes their place.
-_REPLACED = {
-    "TrainingInstance": "tasks.pretraining.instances.Instance",
-    "create_training_instances": "tasks.pretraining.shards.build_shard",
-    "create_instances_from_document": "tasks.pretraining.instances.InstanceBuilder",
-    "write_instance_to_example_files": (
-        "tasks.pretraining.instances.serialize with record_files.RoundRobinWriter"
-    ),
-}
 
 
 def work(data: pretraining_options.PretrainingDataOptions, text: options.TokenizerOptions) -> None:
@@ -227,10 +216,7 @@ def truncate_seq_pair(
     tokens_a[:], tokens_b[:] = tokens_a[a], tokens_b[b]
 
 
-def __getattr__(name: str) -> object:
-    if name in _REPLACED:
-        raise AttributeError(f"create_pretraining_data.{name} is replaced by {_REPLACED[name]}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = original_names.getattr_of("create_pretraining_data")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

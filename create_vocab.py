@@ -299,7 +299,7 @@ def search(learn: Callable[[int], list[str]], num_pieces: int, guess: int) -> li
       guess: threshold to begin with, at least 1.
 
     Returns:
-      The pieces at the highest threshold with at least ``num_pieces``, or at a lower one with hardly
+      The pieces at the highest threshold with at least ``num_pieces``, or at a lower one with a few
       more, or at threshold 1 if even that gives fewer.
     """
     enough: list[str] | None = None

@@ -23,11 +23,11 @@ import dataclasses
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from command_line import errors
+from command_line import errors, original_names
 from nn import functions, layers, lstm, padding
 
 _log = logging.getLogger(__name__)
@@ -383,7 +383,7 @@ class BertModel(tf.Module):
         return super().__new__(cls)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(_missing_name(f"BertModel.{name}"))
+        original_names.refuse("modeling.BertModel", name)
 
     def make_layer(self, index: int) -> TransformerLayer:
         """Makes layer ``index``, from 0; called once for each layer when the model is built."""
@@ -664,36 +664,4 @@ def get_shape_list(
     return padding.dimensions(tensor)
 
 
-# The others cannot work as they did.
-_REPLACEMENTS = {
-    "assert_rank": "tf.debugging.assert_rank",
-    "attention_layer": "modeling.SelfAttention",
-    "create_attention_mask_from_input_mask": "modeling.attention_bias",
-    "create_initializer": "nn.layers.Initializer",
-    "dropout": "nn.layers.Dropout",
-    "embedding_lookup": "modeling.Embeddings",
-    "embedding_postprocessor": "modeling.Embeddings",
-    "get_assignment_map_from_checkpoint": "checkpoints.restore.restore",
-    "layer_norm": "nn.layers.LayerNorm",
-    "layer_norm_and_dropout": "nn.layers.LayerNorm and nn.layers.Dropout",
-    "reshape_from_matrix": "nn.padding.TokenLayout.pad",
-    "reshape_to_matrix": "nn.padding.TokenLayout.unpad",
-    "transformer_model": "modeling.BertModel",
-    "BertModel.get_all_encoder_layers": "all_encoder_layers of what calling the model returns",
-    "BertModel.get_embedding_output": "embedding_output of what calling the model returns",
-    "BertModel.get_embedding_table": "model.embeddings.word",
-    "BertModel.get_pooled_output": "pooled_output of what calling the model returns",
-    "BertModel.get_sequence_output": "sequence_output of what calling the model returns",
-}
-
-
-def _missing_name(name: str) -> str:
-    if name in _REPLACEMENTS:
-        return f"modeling.{name} of the original release is gone; use {_REPLACEMENTS[name]}"
-    return f"there is no modeling.{name}"
-
-
-if not TYPE_CHECKING:  # mypy would believe that every name exists
-
-    def __getattr__(name: str) -> Any:
-        raise AttributeError(_missing_name(name))
+__getattr__ = original_names.getattr_of("modeling")

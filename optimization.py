@@ -13,10 +13,11 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
+
+from command_line import original_names
 
 BETA_1 = 0.9
 BETA_2 = 0.999
@@ -176,17 +177,4 @@ class LossScale(tf.Module):
         self.good_steps.assign(tf.where(grows, 0, good_steps))
 
 
-# Public names of the original release, which cannot work as they did.
-_REPLACEMENTS = {
-    "AdamWeightDecayOptimizer": "optimization.AdamWeightDecay",
-    "create_optimizer": "optimization.Schedule and AdamWeightDecay, as training.train_step does",
-}
-
-if not TYPE_CHECKING:  # mypy would believe that every name exists
-
-    def __getattr__(name: str) -> Any:
-        if name in _REPLACEMENTS:
-            raise AttributeError(
-                f"optimization.{name} of the original release is gone; use {_REPLACEMENTS[name]}"
-            )
-        raise AttributeError(f"there is no optimization.{name}")
+__getattr__ = original_names.getattr_of("optimization")

@@ -14,18 +14,44 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from command_line import app
+from command_line import app, original_names
 from tasks.classifier import data, options
 
-# The names of the original release, for processors written against it.
+# Names of the original release, for code that was written against it.
 from tasks.classifier.examples import (
     DataProcessor,
     InputExample,
     InputFeatures,
     PaddingInputExample,
 )
+from tasks.classifier.features import (
+    _truncate_seq_pair,
+    convert_examples_to_features,
+    convert_single_example,
+)
+from tasks.classifier.glue_tasks import (
+    ColaProcessor,
+    MnliProcessor,
+    MrpcProcessor,
+    XnliProcessor,
+)
 
-__all__ = ["DataProcessor", "InputExample", "InputFeatures", "PaddingInputExample", "main"]
+__all__ = [
+    "ColaProcessor",
+    "DataProcessor",
+    "InputExample",
+    "InputFeatures",
+    "MnliProcessor",
+    "MrpcProcessor",
+    "PaddingInputExample",
+    "XnliProcessor",
+    "_truncate_seq_pair",
+    "convert_examples_to_features",
+    "convert_single_example",
+    "main",
+]
+
+__getattr__ = original_names.getattr_of("run_classifier")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

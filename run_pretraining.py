@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from command_line import app, options
+from command_line import app, options, original_names
 from tasks.pretraining import options as pretraining_options
 
 GROUPS = (
@@ -25,20 +25,7 @@ GROUPS = (
     options.DeviceOptions,
 )
 
-# Functions of the original release, and what takes their place.
-_REPLACED = {
-    "get_masked_lm_output": "tasks.pretraining.objectives.MaskedLm",
-    "get_next_sentence_output": "tasks.pretraining.objectives.MaskedLm",
-    "gather_indexes": "modeling.BertModel.encode_positions, or tf.gather(..., batch_dims=1)",
-    "model_fn_builder": "tasks.pretraining.objectives.create_objective with training.loop.Trainer",
-    "input_fn_builder": "tasks.pretraining.record_batches.RecordBatches",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name in _REPLACED:
-        raise AttributeError(f"run_pretraining.{name} is replaced by {_REPLACED[name]}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = original_names.getattr_of("run_pretraining")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

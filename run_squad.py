@@ -14,8 +14,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from command_line import app
+from command_line import app, original_names
 from tasks.squad import data, options
+from tasks.squad.texts import get_final_text  # a name of the original release
+
+__all__ = ["get_final_text", "main"]
+
+__getattr__ = original_names.getattr_of("run_squad")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -605,18 +605,6 @@ def test_names_of_the_original_release():
     with pytest.raises(ValueError, match="ids has rank 1, expected .2.*"):
         modeling.get_shape_list(tf.zeros([2]), 2, "ids")
     assert modeling.get_activation("gelu") is modeling.gelu
-    encoder = modeling.BertModel(SMALL)
-    for owner, name, use in (
-        (modeling, "transformer_model", "modeling.BertModel"),
-        (encoder, "get_pooled_output", "pooled_output of what calling"),
-        (optimization, "create_optimizer", "optimization.Schedule"),
-    ):
-        assert not hasattr(owner, name) and name not in dir(owner)
-        with pytest.raises(AttributeError, match=f"{name} of the original .* is gone; use {use}"):
-            getattr(owner, name)
-        assert not hasattr(owner, "no_such_name")
-    with pytest.raises(TypeError, match=r"use BertModel\(config\)\(input_ids, input_mask"):
-        modeling.BertModel(config=SMALL, is_training=True, input_ids=tf.ones([1, 2], tf.int32))
 
 
 # --- real weights ---------------------------------------------------------------------------------

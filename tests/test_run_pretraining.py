@@ -191,11 +191,6 @@ def test_contradicting_flags_are_found_without_tensorflow(tmp_path):
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
-def test_functions_of_the_original_release_name_what_replaces_them():
-    with pytest.raises(AttributeError, match="gather_indexes is replaced by modeling.BertModel"):
-        _ = run_pretraining.gather_indexes
-
-
 def test_records_of_a_larger_vocabulary(folder, tmp_path, capsys):
     tiny.write_config(folder / "fewer.json", vocab_size=40)
     flags = _flags(folder, tmp_path, "--do_train", "--num_train_steps=5", config="fewer.json")

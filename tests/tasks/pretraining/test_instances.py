@@ -203,8 +203,3 @@ def test_truncate_seq_pair_against_the_oracle():
             masked[position] = token
         create_pretraining_data.truncate_seq_pair(a, b, 12, random.Random(seed))
         assert (a, b) == (masked[1 : boundary - 1], masked[boundary:-1])
-
-
-def test_other_functions_name_what_replaces_them():
-    with pytest.raises(AttributeError, match="is replaced by tasks.pretraining.instances.Instance"):
-        _ = create_pretraining_data.TrainingInstance
