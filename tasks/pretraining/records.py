@@ -139,18 +139,16 @@ def encode_example(features: Sequence[Feature], values: Mapping[str, Sequence]) 
       ValueError: a feature has more values than its length.
     """
     entries: list[bytes] = []
-    for feature in features:
-        numbers = values[feature.name]
-        missing = feature.length - len(numbers)
+    for name, dtype, length, *_ in features:
+        numbers = values[name]
+        missing = length - len(numbers)
         if missing < 0:
-            raise ValueError(
-                f"{len(numbers)} values for {feature.name}, which has {feature.length} slots"
-            )
-        if feature.dtype == "float":
+            raise ValueError(f"{len(numbers)} values for {name}, which has {length} slots")
+        if dtype == "float":
             packed = struct.pack(f"<{len(numbers)}f", *numbers) + bytes(4 * missing)
             tag = _FIELD_2
         else:
             packed = _int64_values(numbers) + bytes(missing)
             tag = _FIELD_3
-        entries += (_head(feature.name, tag, len(packed)), packed)
+        entries += (_head(name, tag, len(packed)), packed)
     return _field(_FIELD_1, b"".join(entries))
