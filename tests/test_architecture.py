@@ -19,8 +19,8 @@ COMMANDS = (
 )
 # A room imports only from rows above its own, and from itself.
 ROWS = (
-    ("command_line", "optimization"),
-    ("system", "tokenization", "nn"),
+    ("command_line",),
+    ("system", "tokenization", "optimization", "nn"),
     ("modeling", "checkpoints"),
     ("serving",),
     ("training",),
