@@ -135,12 +135,8 @@ def our_training(task: Any, variables: Mapping[str, Any]) -> Any:
         task,
         variables,
         tf.Variable(0, dtype=tf.int64, trainable=False),
-        strategy=tf.distribute.get_strategy(),
-        schedule=optimization.Schedule(2e-5, 10_000),
-        accumulation=1,
-        seed=1,
-        use_loss_scale=False,
-        xla=False,
+        tf.distribute.get_strategy(),
+        train_step.StepConfig(optimization.Schedule(2e-5, 10_000)),
     )
 
 

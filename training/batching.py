@@ -1,8 +1,8 @@
 """From examples in memory to batches: an order that is a pure function of (seed, epoch).
 
-Training shuffles all examples anew in every epoch; the position in the data is one number, the
-count of examples consumed. Evaluation and prediction take every example once, the longest first,
-so that those of a batch are of about one length; ``in_order`` puts what came out back in order.
+Training shuffles all examples in every epoch; the position in the data is one number, the count of
+examples consumed. Evaluation and prediction take every example once, sorted by length so that a
+batch has little padding; ``restore_order`` puts the results back in the order of the examples.
 """
 
 from __future__ import annotations
@@ -21,10 +21,15 @@ INDEX = "example_index"
 
 
 class ReplicaShard(NamedTuple):
-    """What an input pipeline gives out of a global batch."""
+    """The part of each global batch that an input pipeline yields.
 
-    rows: int  # of a replica's batch; the last replica's may be filled up
-    replicas: range  # which ones it feeds
+    Attributes:
+      rows: of a replica's batch; the last replica's batch may be filled up.
+      replicas: the ones that the pipeline feeds.
+    """
+
+    rows: int
+    replicas: range
 
 
 def replica_shard(batch_size: int, context: tf.distribute.InputContext) -> ReplicaShard:
@@ -40,14 +45,14 @@ def replica_shard(batch_size: int, context: tf.distribute.InputContext) -> Repli
     return ReplicaShard(-(-batch_size // replicas), range(first, first + local))
 
 
-def prefetch(batches: tf.data.Dataset, part: ReplicaShard) -> tf.data.Dataset:
+def prefetch(batches: tf.data.Dataset, shard: ReplicaShard) -> tf.data.Dataset:
     """Prepares two batches for each replica ahead of time.
 
-    The tuning of tf.data is turned off: a pipeline under it may take half a minute to come down.
+    tf.data's autotuning is off: taking an autotuned pipeline down may take half a minute.
     """
     options = tf.data.Options()
     options.autotune.enabled = False
-    return batches.prefetch(2 * len(part.replicas)).with_options(options)
+    return batches.prefetch(2 * len(shard.replicas)).with_options(options)
 
 
 def permutation(count: int, seed: int, epoch: int) -> np.ndarray:
@@ -122,18 +127,18 @@ class FeatureBatches:
           context: of the input pipeline.
           start: examples consumed before.
         """
-        part = replica_shard(self.batch_size, context)
+        shard = replica_shard(self.batch_size, context)
 
         def slices() -> Iterator[dict[str, np.ndarray]]:
             for rows in self._rows(start):
                 length = self._padded_length(rows)
-                # Dealt out from the longest on: replicas get about as many tokens each.
-                for replica in part.replicas:
-                    mine = rows[replica :: context.num_replicas_in_sync]
-                    yield self._batch(mine, part.rows, length)
+                # Dealt out like cards: every replica gets about as many tokens.
+                for replica in shard.replicas:
+                    dealt = rows[replica :: context.num_replicas_in_sync]
+                    yield self._batch(dealt, shard.rows, length)
 
-        found = tf.data.Dataset.from_generator(slices, output_signature=self._spec(part.rows))
-        return prefetch(found, part)
+        batches = tf.data.Dataset.from_generator(slices, output_signature=self._spec(shard.rows))
+        return prefetch(batches, shard)
 
     def to_user_error(self, error: tf.errors.OpError) -> errors.UserError | None:
         """See ``raised_user_error``."""
@@ -141,10 +146,10 @@ class FeatureBatches:
 
     def _rows(self, start: int) -> Iterator[np.ndarray]:
         """Examples of each global batch, the longest first."""
-        for rows in self._in_order() if self._seed is None else self._shuffled(start):
+        for rows in self._sorted_by_length() if self._seed is None else self._shuffled(start):
             yield rows[np.argsort(-self._row_lengths[rows], kind="stable")]
 
-    def _in_order(self) -> Iterator[np.ndarray]:
+    def _sorted_by_length(self) -> Iterator[np.ndarray]:
         order = np.argsort(-self._row_lengths, kind="stable")
         for first in range(0, self.num_examples, self.batch_size):
             yield order[first : first + self.batch_size]
@@ -152,14 +157,14 @@ class FeatureBatches:
     def _shuffled(self, start: int) -> Iterator[np.ndarray]:
         assert self._seed is not None
         epoch, skip = divmod(start, self.num_examples)
-        left = permutation(self.num_examples, self._seed, epoch)[skip:]
+        remaining = permutation(self.num_examples, self._seed, epoch)[skip:]
         while True:
-            while len(left) < self.batch_size:
+            while len(remaining) < self.batch_size:
                 epoch += 1
-                more = permutation(self.num_examples, self._seed, epoch)
-                left = np.concatenate([left, more])
-            yield left[: self.batch_size]
-            left = left[self.batch_size :]
+                next_epoch = permutation(self.num_examples, self._seed, epoch)
+                remaining = np.concatenate([remaining, next_epoch])
+            yield remaining[: self.batch_size]
+            remaining = remaining[self.batch_size :]
 
     def _padded_length(self, rows: np.ndarray) -> int:
         longest = max(1, int(self._row_lengths[rows].max()))
@@ -216,14 +221,14 @@ def restore_order(
     Raises:
       ValueError: an example is missing.
     """
-    found: dict[str, np.ndarray] = {}
+    results: dict[str, np.ndarray] = {}
     seen = np.zeros(count, bool)
     for rows, values in parts:
         seen[rows] = True
         for name, value in values.items():
-            if name not in found:
-                found[name] = np.empty([count, *value.shape[1:]], value.dtype)
-            found[name][rows] = value
+            if name not in results:
+                results[name] = np.empty([count, *value.shape[1:]], value.dtype)
+            results[name][rows] = value
     if not seen.all():
         raise ValueError(f"no result for example {int(np.argmin(seen))}")
-    return found
+    return results

@@ -13,7 +13,7 @@ from training import loop, run_files
 _log = logging.getLogger(__name__)
 
 
-def chosen(run: options.RunOptions) -> list[str]:
+def selected_checkpoints(run: options.RunOptions) -> list[str]:
     """The checkpoints that --eval_checkpoint means; the empty string is the newest there is.
 
     Raises:
@@ -36,7 +36,7 @@ def chosen(run: options.RunOptions) -> list[str]:
     return [run.eval_checkpoint]
 
 
-def check(run: options.RunOptions, trains: bool) -> None:
+def check_selection(run: options.RunOptions, trains: bool) -> None:
     """Finds out before the work whether there is, or will be, what --eval_checkpoint means.
 
     Args:
@@ -74,7 +74,7 @@ def evaluate_each(
       evaluate: returns the results by name of their file, "eval_results" before all.
       load: gives the model the weights of a checkpoint; default ``RunState.ensure_loaded``.
     """
-    for checkpoint in chosen(run):
+    for checkpoint in selected_checkpoints(run):
         (load or trainer.state.ensure_loaded)(checkpoint)
         for name, results in evaluate().items():
             write_results(trainer, run, name, results)

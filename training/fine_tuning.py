@@ -70,7 +70,7 @@ class FineTuning(abc.ABC):
         self.data = data
         if flags.task.do_export:
             export.check_place(self._export_path)
-        evaluation.check(flags.run, flags.tuning.do_train)
+        evaluation.check_selection(flags.run, flags.tuning.do_train)
         _warn_about_unused_flags(flags)
         origin = compatibility.Origin.read(self.starting_checkpoint())
         self.config = read_config(flags.model, flags.task.max_seq_length, origin)
@@ -196,7 +196,7 @@ class FineTuning(abc.ABC):
         """Gives the model the weights that training begins with, or that are used first."""
         flags = self.flags
         if not flags.tuning.do_train:
-            self.trainer.state.ensure_loaded(evaluation.chosen(flags.run)[-1])
+            self.trainer.state.ensure_loaded(evaluation.selected_checkpoints(flags.run)[-1])
             return
         schedule = create_schedule(flags.optimizer, flags.tuning, self.num_train_examples)
         parts = flags.optimizer.gradient_accumulation_steps
@@ -222,14 +222,14 @@ class FineTuning(abc.ABC):
 
     def use(self) -> None:
         """Evaluates, predicts and exports with the checkpoints that the flags name."""
-        flags, chosen = self.flags, evaluation.chosen(self.flags.run)
+        flags, selected = self.flags, evaluation.selected_checkpoints(self.flags.run)
         if flags.task.do_eval:
             evaluation.evaluate_each(self.trainer, flags.run, self.evaluate, self.load)
         if flags.task.do_predict:
-            self.load(chosen[-1])
+            self.load(selected[-1])
             self.predict()
         if flags.task.do_export:
-            self.load(chosen[-1])
+            self.load(selected[-1])
             if self.trainer.is_chief:
                 self.export(self._export_path)
                 _log.info("exported step %d to %s", self.trainer.step, self._export_path)

@@ -102,16 +102,11 @@ class Trainer:
                 f"({replicas} devices x --gradient_accumulation_steps={accumulation})"
             )
         self._schedule = schedule
+        config = train_step.StepConfig(
+            schedule, accumulation, self._run.random_seed, self._use_loss_scale, self._xla
+        )
         step = train_step.TrainStep(
-            self.task,
-            self.state.trained,
-            self.state.global_step,
-            strategy=self._strategy,
-            schedule=schedule,
-            accumulation=accumulation,
-            seed=self._run.random_seed,
-            use_loss_scale=self._use_loss_scale,
-            xla=self._xla,
+            self.task, self.state.trained, self.state.global_step, self._strategy, config
         )
         self.state.begin_training(step, batch_size)
 

@@ -27,7 +27,7 @@ Batch = dict[str, tf.Tensor]
 
 
 class Task(Protocol):
-    """What is trained; see ``tasks.pretraining`` for one.
+    """What is trained: a model, its losses and its metrics.
 
     Losses and metrics are (sum, weight) pairs, which add up over parts of a batch, devices and
     batches. The loss is the sum over ``loss_parts`` of sum / (weight + constant).

@@ -1,8 +1,8 @@
-"""What the devices do: a training step and an evaluation batch.
+"""What the devices do: a training step, an evaluation batch, a prediction batch.
 
-A training step is: weights of the loss over all replicas, loss and gradients of each replica's
-share, all-reduce, clip, update. Only the loss-and-gradient function, which is pure, may be compiled
-by XLA: under MirroredStrategy a compiled function can neither all-reduce nor assign.
+A training step sums the weights of the loss over all replicas, computes loss and gradients of each
+replica's batch, all-reduces, clips and updates. Only the loss-and-gradient function, which is pure,
+may be compiled by XLA: under MirroredStrategy a compiled function can neither all-reduce nor assign.
 """
 
 from __future__ import annotations
@@ -16,14 +16,40 @@ import optimization
 from training import batching, protocols
 
 
-class StepSums(NamedTuple):
-    """What a call of ``TrainStep.run`` did."""
+class StepConfig(NamedTuple):
+    """How a training step is computed.
 
-    sums: tf.Tensor  # float32 [metrics]
-    weights: tf.Tensor  # float32 [metrics]
-    tokens: tf.Tensor  # float32 []
-    skipped: tf.Tensor  # int32 []: steps that were not finite, and therefore not applied
-    norm: tf.Tensor  # float32 []: global norm of the newest gradients, before clipping
+    Attributes:
+      schedule: of the learning rate.
+      accumulation: micro-batches that each replica's batch is computed in.
+      seed: of dropout.
+      use_loss_scale: scale the loss, for float16.
+      xla: compile the loss-and-gradient function.
+    """
+
+    schedule: optimization.Schedule
+    accumulation: int = 1
+    seed: int = 12345
+    use_loss_scale: bool = False
+    xla: bool = False
+
+
+class StepSums(NamedTuple):
+    """What one or more steps did.
+
+    Attributes:
+      sums: float32 [metrics], of each metric.
+      weights: float32 [metrics], that the sums are to be divided by.
+      tokens: float32 [], real tokens.
+      skipped: int32 [], steps that were not finite, and therefore not applied.
+      norm: float32 [], global norm of the newest gradients, before clipping.
+    """
+
+    sums: tf.Tensor
+    weights: tf.Tensor
+    tokens: tf.Tensor
+    skipped: tf.Tensor
+    norm: tf.Tensor
 
 
 class TrainStep:
@@ -32,13 +58,13 @@ class TrainStep:
     Args:
       task: what to train.
       trained: variables to update, by checkpoint name.
-      step: int64 [], updates made so far; counts on with each one applied.
+      step: int64 [], updates made so far; each applied step adds one.
       strategy: its scope holds the variables.
-      schedule: of the learning rate.
-      accumulation: parts that each replica's batch is computed in.
-      seed: of dropout.
-      use_loss_scale: scale the loss, for float16.
-      xla: compile the loss-and-gradient function.
+      config: how.
+
+    Attributes:
+      optimizer: with the moments of the trained variables.
+      loss_scale: None without config.use_loss_scale.
     """
 
     def __init__(
@@ -46,31 +72,26 @@ class TrainStep:
         task: protocols.Task,
         trained: Mapping[str, tf.Variable],
         step: tf.Variable,
-        *,
         strategy: tf.distribute.Strategy,
-        schedule: optimization.Schedule,
-        accumulation: int,
-        seed: int,
-        use_loss_scale: bool,
-        xla: bool,
+        config: StepConfig,
     ):
         self._task = task
         self._trained = dict(trained)
         self._step = step
         self._strategy = strategy
-        self._schedule = schedule
-        self._parts = accumulation
-        self._random_seed = seed
+        self._config = config
         with strategy.scope():
             self.optimizer = optimization.AdamWeightDecay(trained)
-            self.loss_scale = optimization.LossScale() if use_loss_scale else None
+            self.loss_scale = optimization.LossScale() if config.use_loss_scale else None
         compute: Callable = self._loss_and_gradients
-        self._compute = tf.function(compute, jit_compile=True, autograph=False) if xla else compute
+        self._compute = (
+            tf.function(compute, jit_compile=True, autograph=False) if config.xla else compute
+        )
 
     # AutoGraph would rewrite all that is called here, and double the time of the first step.
     @tf.function(autograph=False)
     def run(self, iterator: Iterator, count: tf.Tensor) -> StepSums:
-        """Runs steps without the host, up to the first that is not finite unless in float16.
+        """Runs steps without the host; stops at one that is not finite, except in float16.
 
         Args:
           iterator: of the strategy's distributed dataset.
@@ -78,39 +99,40 @@ class TrainStep:
         """
         strategy = self._strategy
 
-        def one(index: tf.Tensor, so_far: StepSums) -> tuple[tf.Tensor, StepSums]:
-            own = strategy.run(self._on_replica, args=(next(iterator),))
+        def body(index: tf.Tensor, total: StepSums) -> tuple[tf.Tensor, StepSums]:
+            results = strategy.run(self._on_replica, args=(next(iterator),))
             # All-reduced: the same on all replicas.
-            new = StepSums._make(strategy.experimental_local_results(x)[0] for x in own)
-            sums = [old + added for old, added in zip(so_far[:4], new[:4], strict=True)]
+            new = StepSums._make(strategy.experimental_local_results(x)[0] for x in results)
+            sums = [old + added for old, added in zip(total[:4], new[:4], strict=True)]
             return index + 1, StepSums._make([*sums, new.norm])
 
-        def goes_on(index: tf.Tensor, so_far: StepSums) -> tf.Tensor:
+        def condition(index: tf.Tensor, total: StepSums) -> tf.Tensor:
             if self.loss_scale:
                 return index < count
-            return (index < count) & (so_far.skipped == 0)
+            return (index < count) & (total.skipped == 0)
 
         metrics = tf.zeros([len(self._task.metrics)])
-        nothing = StepSums(metrics, metrics, tf.constant(0.0), tf.constant(0), tf.constant(0.0))
-        _, total = tf.while_loop(goes_on, one, (tf.constant(0), nothing))
+        zeros = StepSums(metrics, metrics, tf.constant(0.0), tf.constant(0), tf.constant(0.0))
+        _, total = tf.while_loop(condition, body, (tf.constant(0), zeros))
         return total
 
     def _on_replica(self, batch: protocols.Batch) -> StepSums:
         """A step on one replica."""
-        own_weights = self._task.weights(batch)
-        weights = self._all_reduce(own_weights)
+        weights = self._all_reduce(self._task.weights(batch))
         weights = {name: weights[name] + extra for name, extra in self._task.loss_parts.items()}
         scale = tf.convert_to_tensor(self.loss_scale.scale) if self.loss_scale else None
 
-        gradients, sums, shares = self._in_parts(batch, weights, scale)
+        gradients, sums, metric_weights = self._accumulate(batch, weights, scale)
         tokens = tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32))
-        gradients, sums, shares, tokens = self._all_reduce((gradients, sums, shares, tokens))
+        gradients, sums, metric_weights, tokens = self._all_reduce(
+            (gradients, sums, metric_weights, tokens)
+        )
         gradients, norm = optimization.clip(gradients)
         finite = tf.math.is_finite(norm)
         if self.loss_scale is None:
-            # Unscaled, a loss that is not finite is no overflow; it ends the run unapplied.
+            # Without a scale, a loss that is not finite is no overflow: it ends the run.
             finite &= tf.reduce_all(tf.math.is_finite(sums))
-        rate = self._schedule.rate(self._step)
+        rate = self._config.schedule.rate(self._step)
 
         def apply() -> bool:
             self.optimizer.apply(gradients, rate)
@@ -120,7 +142,7 @@ class TrainStep:
         self._step.assign_add(tf.cast(finite, tf.int64))
         if self.loss_scale:
             self.loss_scale.update(finite)
-        return StepSums(sums, shares, tokens, 1 - tf.cast(finite, tf.int32), norm)
+        return StepSums(sums, metric_weights, tokens, 1 - tf.cast(finite, tf.int32), norm)
 
     def _all_reduce(self, values: Any) -> Any:
         """Sums over the replicas."""
@@ -132,33 +154,33 @@ class TrainStep:
     def _seed(self) -> tf.Tensor:
         """int32 [2]: dropout seed of this step on this replica."""
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        seed = tf.constant([self._random_seed & 0x7FFFFFFF, 0])
+        seed = tf.constant([self._config.seed & 0x7FFFFFFF, 0])
         seed = tf.random.fold_in(seed, tf.cast(self._step, tf.int32))
         return tf.random.fold_in(seed, replica)
 
-    def _in_parts(
+    def _accumulate(
         self, batch: protocols.Batch, weights: dict[str, tf.Tensor], scale: tf.Tensor | None
     ) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor]:
-        """Gradients and metrics of a replica's batch, computed part by part."""
-        parts = self._parts
+        """Gradients and metrics of a replica's batch, computed in micro-batches."""
+        count = self._config.accumulation
         seed = self._seed()
-        if parts == 1:
+        if count == 1:
             return self._compute(batch, weights, tf.random.fold_in(seed, 0), scale)
-        rows, rest = divmod(next(iter(batch.values())).shape[0], parts)
+        rows, rest = divmod(next(iter(batch.values())).shape[0], count)
         if rest:
-            raise ValueError(f"{parts} parts do not divide a batch of {rows * parts + rest} rows")
+            raise ValueError(f"{count} parts do not divide a batch of {rows * count + rest} rows")
 
-        def part(index: tf.Tensor, so_far: Any) -> tuple[tf.Tensor, Any]:
-            cut = {name: x[index * rows : (index + 1) * rows] for name, x in batch.items()}
-            if cut["input_mask"].shape[1] is None:  # rows come the longest first
-                cut = batching.trim(cut)
-            new = self._compute(cut, weights, tf.random.fold_in(seed, index), scale)
-            return index + 1, tf.nest.map_structure(tf.add, so_far, new)
+        def body(index: tf.Tensor, total: Any) -> tuple[tf.Tensor, Any]:
+            micro = {name: x[index * rows : (index + 1) * rows] for name, x in batch.items()}
+            if micro["input_mask"].shape[1] is None:  # rows are sorted, the longest first
+                micro = batching.trim(micro)
+            new = self._compute(micro, weights, tf.random.fold_in(seed, index), scale)
+            return index + 1, tf.nest.map_structure(tf.add, total, new)
 
         metrics = tf.zeros([len(self._task.metrics)])
         zeros = ([tf.zeros(v.shape) for v in self._trained.values()], metrics, metrics)
         _, total = tf.while_loop(
-            lambda index, _: index < parts, part, (tf.constant(0), zeros), parallel_iterations=1
+            lambda index, _: index < count, body, (tf.constant(0), zeros), parallel_iterations=1
         )
         return total
 
@@ -169,7 +191,11 @@ class TrainStep:
         seed: tf.Tensor,
         scale: tf.Tensor | None,
     ) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor]:
-        """Pure: gradients of this part's share of the loss, metric sums and weights."""
+        """Gradients of a micro-batch, its metric sums and their weights; a pure function.
+
+        Its loss is its part of the loss of the whole batch, whose weights are given, so that
+        gradients of micro-batches and replicas add up.
+        """
         variables = list(self._trained.values())
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(variables)
@@ -185,8 +211,8 @@ class TrainStep:
         gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         if scale is not None:
             gradients = [gradient / scale for gradient in gradients]
-        sums, shares = zip(*(pairs[name] for name in self._task.metrics), strict=True)
-        return gradients, tf.stack(sums), tf.stack(shares)
+        sums, metric_weights = zip(*(pairs[name] for name in self._task.metrics), strict=True)
+        return gradients, tf.stack(sums), tf.stack(metric_weights)
 
 
 def make_evaluation(

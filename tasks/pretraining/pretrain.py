@@ -51,7 +51,7 @@ def pretrain(
         if manager.latest(run.output_dir):
             origin.warn_about_changed_flags(groups)
     else:
-        trainer.state.ensure_loaded(evaluation.chosen(run)[0])
+        trainer.state.ensure_loaded(evaluation.selected_checkpoints(run)[0])
     train_batches = files.training_batches(run.random_seed) if data.do_train else None
     eval_batches = files.evaluation_batches() if data.do_eval or run.eval_steps else None
     used_config = trainer.task.model.encoder.config.to_json_string()
@@ -135,7 +135,7 @@ def _check_checkpoints(
     Returns:
       What is known of the run that made the checkpoint this one starts from.
     """
-    evaluation.check(run, data.do_train)
+    evaluation.check_selection(run, data.do_train)
     evaluated = "" if data.do_train else run.named_checkpoint
     checkpoint = restore.starting_checkpoint(model.init_checkpoint, run.output_dir, evaluated)
     origin = compatibility.Origin.read(checkpoint)

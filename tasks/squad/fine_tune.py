@@ -117,7 +117,7 @@ class SquadFineTuning(fine_tuning.FineTuning):
         super().use()
         task = self.flags.task
         if task.tunes_threshold and task.dev_file and not (task.do_eval or task.do_predict):
-            self.load(evaluation.chosen(self.flags.run)[-1])
+            self.load(evaluation.selected_checkpoints(self.flags.run)[-1])
             self._predictor.answers("dev")
             self._predictor.keep_threshold()
 

@@ -45,12 +45,8 @@ def test_parts_are_padded_to_their_own_longest_row(parts, static, wanted):
         task,
         {"factor": task.factor},
         tf.Variable(0, dtype=tf.int64, trainable=False),
-        strategy=tf.distribute.get_strategy(),
-        schedule=optimization.Schedule(1e-3, 10),
-        accumulation=parts,
-        seed=1,
-        use_loss_scale=False,
-        xla=False,
+        tf.distribute.get_strategy(),
+        train_step.StepConfig(optimization.Schedule(1e-3, 10), accumulation=parts),
     )
     done = train.run(iter(dataset), tf.constant(1))
     np.testing.assert_array_equal(done.sums, [2 * 14, wanted])
