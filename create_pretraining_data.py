@@ -8,17 +8,14 @@ original release.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import random
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import tokenization
 from command_line import app, errors, options, original_names
-from system import inputs, outputs
+from system import inputs, outputs, signals
 from tasks.pretraining import corpus, instances, local_runner, masking, records, shards
 from tasks.pretraining import options as pretraining_options
 
@@ -39,7 +36,8 @@ def work(data: pretraining_options.PretrainingDataOptions, text: options.Tokeniz
     _log_list("Writing to", targets)
     features = records.pretraining_features(data.max_seq_length, data.max_predictions_per_seq)
     job = shards.Job(encode=tokenizer.encode, ids=masking.token_ids(tokenizer), data=data)
-    with _terminable(), local_runner.Pool(data.num_workers, job, corpus.corpus_size(paths)) as pool:
+    size = corpus.corpus_size(paths)
+    with _exit_on_sigterm(), local_runner.Pool(data.num_workers, job, size) as pool:
         results = pool.build(corpus.cut(paths, data.shard_size_mb * 1e6))
         if results is None:
             raise errors.UserError(_no_text(paths))
@@ -151,22 +149,13 @@ def _log_example(values: dict[str, list], tokenizer: tokenization.FullTokenizer)
     _log.info("*** Example ***\n%s", "\n".join(lines))
 
 
-@contextlib.contextmanager
-def _terminable() -> Iterator[None]:
+def _exit_on_sigterm() -> signals.StopRequests:
     """Makes SIGTERM leave through the cleaning up that Ctrl-C takes, with exit status 143."""
-
-    def leave(number: int, _) -> None:
-        _log.warning("terminated; nothing written")
-        sys.exit(128 + number)
-
-    if threading.current_thread() is not threading.main_thread():  # only this one gets signals
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    return signals.StopRequests(
+        "SIGTERM",
+        message="terminated; nothing written",
+        then=lambda number, _: sys.exit(128 + number),
+    )
 
 
 def create_masked_lm_predictions(

@@ -13,29 +13,22 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import logging
 import os
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tokenization
 from command_line import app, errors, options
-from system import outputs
+from system import json_files, locks, outputs, signals
 from tasks.glue import data_sets, jobs, predictions, search, submission
 from tasks.glue import options as glue_options
 from tasks.glue import runs as glue_runs
 
-try:
-    import fcntl
-except ImportError:  # not a POSIX system
-    fcntl = None  # type: ignore[assignment]
-
 _log = logging.getLogger(__name__)
 
-_PATIENCE = 60.0  # seconds that the runs of a killed run_glue are given to save
+_LOCK_TIMEOUT = 60.0  # seconds that the runs of a killed run_glue are given to save
 
 
 def run_search(
@@ -64,7 +57,7 @@ def run_search(
         for task in dict.fromkeys(run.task for run in plan)
     }
     os.makedirs(flags.output_dir, exist_ok=True)
-    with jobs.Stop() as stop, _alone(flags.output_dir, stop) as lock:
+    with jobs.stop_requests() as stop, _exclusive_lock(flags.output_dir, stop) as lock:
         run_groups = (run_options, text, model, device)
         glue_search = search.Search(flags, plan, data, run_groups, stop)
         glue_search.check_flags()
@@ -79,7 +72,7 @@ def run_search(
         if glue_search.refusal:
             raise errors.FlagError(glue_search.refusal)
         print(glue_search.write_summary())
-        if stop.requests:
+        if stop.count:
             _log.info("stopped; the same command goes on")
             return
         _write_submission(glue_search, flags)
@@ -136,55 +129,18 @@ def _check_model(
 def _read_config(path: str) -> Mapping[str, Any]:
     if "://" in path:
         return {}  # only TensorFlow reads it, in the first run
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            config = json.load(file)
-    except OSError as error:
-        reason = f"cannot be read: {error.strerror}"
-        raise errors.UserError(f"--bert_config_file={path}: {reason}") from None
-    except ValueError as error:
-        raise errors.UserError(f"--bert_config_file={path}: not a JSON file: {error}") from None
-    if not isinstance(config, dict):
-        raise errors.UserError(f"--bert_config_file={path}: expected a JSON object")
+    config = json_files.read_object(path, "give another --bert_config_file")
+    if config is None:
+        raise errors.UserError(f"--bert_config_file={path}: cannot be read: it is not a file")
     return config
 
 
-@contextlib.contextmanager
-def _alone(directory: str, stop: jobs.Stop) -> Iterator[tuple[int, ...]]:
-    """Keeps other searches out of a directory; yields the open file that holds the lock.
-
-    The runs share that file, so the lock lasts until the last of them has saved and ended.
-
-    Raises:
-      errors.UserError: another search is at work there.
-    """
-    if fcntl is None:
-        yield ()
-        return
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        _wait_for(descriptor, directory, stop)
-        yield (descriptor,)
-    finally:
-        os.close(descriptor)
-
-
-def _wait_for(descriptor: int, directory: str, stop: jobs.Stop) -> None:
-    end = time.monotonic() + _PATIENCE
-    told = False
-    while True:
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        if time.monotonic() > end or stop.requests:
-            raise errors.UserError(
-                f"--output_dir={directory}: another run_glue works there, or the runs of a killed "
-                "one are still saving; wait for them, or take another directory"
-            )
-        if not told:
-            _log.info("waiting for the runs of another run_glue in %s", directory)
-        told = True
-        time.sleep(0.2)
+def _exclusive_lock(
+    directory: str, stop: signals.StopRequests
+) -> contextlib.AbstractContextManager[tuple[int, ...]]:
+    """Keeps other searches out of a directory, as ``locks.exclusive``."""
+    holder = "another run_glue works there, or the runs of a killed one still save; wait for them"
+    return locks.exclusive(directory, holder, _LOCK_TIMEOUT, give_up=lambda: stop.count > 0)
 
 
 def _write_submission(glue_search: search.Search, flags: glue_options.GlueOptions) -> None:

@@ -73,8 +73,8 @@ def ours(path: str, training: str) -> None:
     model = modeling.ClassifierModel(encoder, 2)
     task = classifier_task.Classification(model, "classification")
     variables = modeling.named_variables(model)
-    weights = restore.resolve(str(sides.model_folder() / "model.safetensors"))
-    restore.restore(variables, weights)
+    weights = restore.open_checkpoint(str(sides.model_folder() / "model.safetensors"))
+    restore.load_matching(variables, weights)
     seed = 1 if training == "train" else None
     batches = batching.FeatureBatches(
         {**tokens, "label_ids": data["labels"]}, batch_size=BATCH, seed=seed

@@ -61,7 +61,9 @@ def ours(path: str) -> None:
     count = len(data["input_ids"])
     task = objectives.create_objective("mlm_nsp", modeling.BertConfig.from_dict(CONFIG))
     variables = modeling.named_variables(task.model)
-    restore.restore(variables, restore.resolve(str(sides.model_folder() / "model.safetensors")))
+    restore.load_matching(
+        variables, restore.open_checkpoint(str(sides.model_folder() / "model.safetensors"))
+    )
     train = sides.our_training(task, variables)
     dataset = tf.data.Dataset.from_tensor_slices({name: data[name] for name in data.files})
     iterator = iter(dataset.map(batching.trim).repeat().prefetch(2))

@@ -1,6 +1,6 @@
-"""Weights of a Hugging Face BERT: its names and layout in a ``.safetensors`` file, and ours.
+"""Weights of a Hugging Face BERT: names and layout in its ``.safetensors`` file and in checkpoints.
 
-A kernel is stored ``[out, in]`` there and ``[in, out]`` here; everything else has the same layout.
+A kernel is ``[out, in]`` in the file and ``[in, out]`` in a checkpoint; all other layouts agree.
 An encoder saved alone (BertModel) has the same names without the leading ``bert.``.
 """
 
@@ -18,8 +18,8 @@ import numpy as np
 
 from command_line import errors
 
-# There -> here; # stands for the number of a layer. Dense layers have a weight (kernel) and a bias,
-# norms a weight (gamma) and a bias (beta), which old files call gamma and beta too.
+# Hugging Face name -> checkpoint name; # is the number of a layer. Dense layers have a weight
+# (kernel) and a bias, norms a weight (gamma) and a bias (beta), called gamma and beta in old files.
 _DENSE = {
     "encoder.layer.#.attention.self.query": "bert/encoder/layer_#/attention/self/query",
     "encoder.layer.#.attention.self.key": "bert/encoder/layer_#/attention/self/key",
@@ -49,36 +49,32 @@ _OTHERS = {
     "classifier.bias": "output_bias",
     "qa_outputs.weight": "cls/squad/output_weights",
     "qa_outputs.bias": "cls/squad/output_bias",
-    # The same vector once more; the only one in some files.
+    # The same vector again; some files have only this one.
     "cls.predictions.decoder.bias": "cls/predictions/output_bias",
 }
-_NAMES = (
-    {f"{there}.weight": f"{here}/kernel" for there, here in _DENSE.items()}
-    | {f"{there}.bias": f"{here}/bias" for there, here in _DENSE.items()}
-    | {f"{there}.weight": f"{here}/gamma" for there, here in _NORMS.items()}
-    | {f"{there}.bias": f"{here}/beta" for there, here in _NORMS.items()}
-    | {f"{there}.gamma": f"{here}/gamma" for there, here in _NORMS.items()}
-    | {f"{there}.beta": f"{here}/beta" for there, here in _NORMS.items()}
+_CHECKPOINT_NAMES = (
+    {f"{name}.weight": f"{ours}/kernel" for name, ours in _DENSE.items()}
+    | {f"{name}.bias": f"{ours}/bias" for name, ours in _DENSE.items()}
+    | {f"{name}.weight": f"{ours}/gamma" for name, ours in _NORMS.items()}
+    | {f"{name}.bias": f"{ours}/beta" for name, ours in _NORMS.items()}
+    | {f"{name}.gamma": f"{ours}/gamma" for name, ours in _NORMS.items()}
+    | {f"{name}.beta": f"{ours}/beta" for name, ours in _NORMS.items()}
     | _OTHERS
 )
-_BACK: dict[str, str] = {}
-for _there, _here in _NAMES.items():
-    _BACK.setdefault(_here, _there)  # the first is the current name
-
 _DECODER = "cls.predictions.decoder.weight"
 _FLOATS = ("F64", "F32", "F16", "BF16")
 
 
-def our_name(name: str) -> str | None:
+def checkpoint_name(name: str) -> str | None:
     """The checkpoint name for a Hugging Face name, None for one that is not standard."""
     number = re.search(r"encoder\.layer\.(\d+)\.", name)
     general = re.sub(r"encoder\.layer\.\d+\.", "encoder.layer.#.", name.removeprefix("bert."))
-    here = _NAMES.get(general)
-    return here.replace("#", number[1]) if here and number else here
+    ours = _CHECKPOINT_NAMES.get(general)
+    return ours.replace("#", number[1]) if ours and number else ours
 
 
 class HuggingFaceWeights:
-    """A ``.safetensors`` file of a Hugging Face BERT, seen under checkpoint names.
+    """A ``.safetensors`` file of a Hugging Face BERT, read under checkpoint names.
 
     Attributes:
       path: the file.
@@ -94,29 +90,29 @@ class HuggingFaceWeights:
           errors.UserError: damaged file, or weights that are not floating point (quantized).
         """
         self.path = path
-        self._local = self._fetch()
-        self._there: dict[str, str] = {}
+        self._local_path = self._download()
+        self._file_names: dict[str, str] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.dtypes: dict[str, np.dtype] = {}
         ignored = []
         with self._open() as file:
             for name in sorted(file.keys()):
-                here = our_name(name)
-                if here is None or here in self._there:
+                ours = checkpoint_name(name)
+                if ours is None or ours in self._file_names:
                     ignored.append(name)
                     continue
-                part = file.get_slice(name)
-                if part.get_dtype() not in _FLOATS:
+                tensor = file.get_slice(name)
+                if tensor.get_dtype() not in _FLOATS:
                     raise errors.UserError(
-                        f"{path}: {name} has type {part.get_dtype()}, expected one of "
+                        f"{path}: {name} has type {tensor.get_dtype()}, expected one of "
                         f"{', '.join(_FLOATS)}; take the file that is not quantized"
                     )
-                shape = tuple(part.get_shape())
-                self._there[here] = name
-                self.shapes[here] = shape[::-1] if here.endswith("/kernel") else shape
-                self.dtypes[here] = np.dtype("f8" if part.get_dtype() == "F64" else "f4")
+                shape = tuple(tensor.get_shape())
+                self._file_names[ours] = name
+                self.shapes[ours] = shape[::-1] if ours.endswith("/kernel") else shape
+                self.dtypes[ours] = np.dtype("f8" if tensor.get_dtype() == "F64" else "f4")
         self._decoder = next((name for name in ignored if name == _DECODER), None)
-        self.ignored = tuple(name for name in ignored if our_name(name) is None)
+        self.ignored = tuple(name for name in ignored if checkpoint_name(name) is None)
 
     def read(self, names: Iterable[str]) -> dict[str, np.ndarray]:
         """Values by checkpoint name, kernels as ``[in, out]``; half precision becomes float32.
@@ -129,22 +125,22 @@ class HuggingFaceWeights:
         values = {}
         with self._open() as file:
             for name in names:
-                value = file.get_tensor(self._there[name]).astype(self.dtypes[name])
+                value = file.get_tensor(self._file_names[name]).astype(self.dtypes[name])
                 values[name] = np.ascontiguousarray(value.T) if name.endswith("/kernel") else value
             if self._decoder and "cls/predictions/output_bias" in values:
                 self._check_tied(file)
         return values
 
     def _check_tied(self, file: Any) -> None:
-        words = self._there.get("bert/embeddings/word_embeddings")
+        words = self._file_names.get("bert/embeddings/word_embeddings")
         if words and not np.array_equal(file.get_tensor(self._decoder), file.get_tensor(words)):
             raise errors.UserError(
-                f"{self.path}: {self._decoder} differs from {words}; the masked-LM head here "
-                "shares the word embeddings, so this one cannot be loaded"
+                f"{self.path}: {self._decoder} differs from {words}; the masked-LM head "
+                "shares the word embeddings, so this file cannot be loaded"
             )
 
-    def _fetch(self) -> str:
-        """The library maps local files only."""
+    def _download(self) -> str:
+        """A local path of the file: the library maps local files only."""
         if "://" not in self.path:
             return self.path
         import tensorflow as tf
@@ -156,16 +152,16 @@ class HuggingFaceWeights:
         return local
 
     def _open(self) -> Any:
-        library = _library()
+        library = _import_library()
         try:
-            return library.safe_open(self._local, "numpy")
+            return library.safe_open(self._local_path, "numpy")
         except library.SafetensorError as error:
             raise errors.UserError(
                 f"{self.path}: damaged, or not a safetensors file: {error}"
             ) from None
 
 
-def _library() -> Any:
+def _import_library() -> Any:
     try:
         import ml_dtypes  # noqa: F401 - teaches NumPy bfloat16
         import safetensors

@@ -1,38 +1,42 @@
-"""The checkpoints of a directory: save, list, rotate, clean up."""
+"""The checkpoints of a directory: save, list, rotate, clean up.
+
+A directory has checkpoints ``model.ckpt-<step>`` (their files: ``tf_checkpoint``) and a text file
+``checkpoint`` that lists the complete ones, newest last, as TF 1.x writes and reads it.
+
+A process may be killed at any point of a save, because files are written in this order::
+
+    state.json -> data -> index (renamed into place) -> `checkpoint` (renamed) -> delete older ones
+
+All paths go through ``tf.io.gfile``, so ``gs://`` works. Only the chief of several workers writes.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import logging
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
 
 from checkpoints import file_names, tf_checkpoint
 from command_line import errors
-from system import atomic_files
-
-if TYPE_CHECKING:
-    pass
-
+from system import atomic_files, json_files
 
 _log = logging.getLogger(__name__)
 
 
 LISTING = "checkpoint"
 
-# Marks the copy of a checkpoint whose step is written again; a checkpoint like any other.
-_ASIDE = "-replaced"
+# Ends the name of the copy of a checkpoint whose step is saved again.
+_REPLACED = "-replaced"
 
-_OURS = rf"model\.ckpt-\d+(?:{_ASIDE})?"
-
-
-# --------------------------------------------------------------------------------------------------
-# Writing
-# --------------------------------------------------------------------------------------------------
+_CHECKPOINT_NAME = rf"model\.ckpt-\d+(?:{_REPLACED})?"
 
 
 def save(
@@ -57,23 +61,22 @@ def save(
       The prefix of the new checkpoint.
 
     Raises:
-      errors.UserError: the file system refused (no space, no right). What was listed is untouched.
+      errors.UserError: the file system refused (no space, no permission). Listed checkpoints are
+        untouched.
     """
-    import tensorflow as tf
-
     directory = os.fspath(directory)
     tf_checkpoint.check_path(directory)
-    note = None if state is None else json.dumps(dict(state), indent=1, sort_keys=True) + "\n"
+    state_json = None if state is None else json.dumps(dict(state), indent=1, sort_keys=True) + "\n"
     prefix = os.path.join(directory, f"model.ckpt-{int(step)}")
-    entries: list[_Listed] = []
+    entries: list[_Entry] = []
     try:
         tf.io.gfile.makedirs(directory)
         entries = [item for item in _read_listing(directory) if tf_checkpoint.exists(item.prefix)]
         if any(item.prefix == prefix for item in entries):
-            entries = _set_aside(directory, prefix, entries)
-        tf_checkpoint.write(prefix, tensors, note)
-        kept = [item for item in entries if item.prefix != prefix + _ASIDE]
-        kept = [*kept, _Listed(prefix, time.time())][-keep:]  # [-0:] is all of them
+            entries = _copy_listed(directory, prefix, entries)
+        tf_checkpoint.write(prefix, tensors, state_json)
+        kept = [item for item in entries if item.prefix != prefix + _REPLACED]
+        kept = [*kept, _Entry(prefix, time.time())][-keep:]  # [-0:] is all of them
         _write_listing(directory, kept)
         for item in entries:
             if item not in kept and _inside(directory, item.prefix):
@@ -81,25 +84,25 @@ def save(
     except (tf.errors.OpError, OSError) as error:
         last = f"the last good one is {entries[-1].prefix}" if entries else "there is no older one"
         raise errors.UserError(
-            f"{prefix}: the checkpoint cannot be written: {tf_checkpoint.reason(error)}; "
+            f"{prefix}: the checkpoint cannot be written: {errors.reason(error)}; "
             f"{last}; make room (or get write access) in {directory} and start again"
         ) from error
     return prefix
 
 
-def _set_aside(directory: str, prefix: str, entries: Sequence[_Listed]) -> list[_Listed]:
-    """Copies a listed checkpoint that is about to be written anew, and lists the copy instead.
+def _copy_listed(directory: str, prefix: str, entries: Sequence[_Entry]) -> list[_Entry]:
+    """Copies a listed checkpoint that is about to be written again, and lists the copy instead.
 
     Data and index cannot be replaced in one move, and between the two the checkpoint is unreadable.
     """
-    aside = prefix + _ASIDE
-    tf_checkpoint.copy(prefix, aside)
-    moved = [_Listed(aside, item.time) if item.prefix == prefix else item for item in entries]
-    _write_listing(directory, moved)
-    return moved
+    copy = prefix + _REPLACED
+    tf_checkpoint.copy(prefix, copy)
+    entries = [_Entry(copy, item.time) if item.prefix == prefix else item for item in entries]
+    _write_listing(directory, entries)
+    return entries
 
 
-def _write_listing(directory: str, entries: Sequence[_Listed]) -> None:
+def _write_listing(directory: str, entries: Sequence[_Entry]) -> None:
     """Writes the file ``checkpoint``, TensorFlow's CheckpointState as protocol buffer text."""
     names = [
         _quote(os.path.basename(item.prefix) if _inside(directory, item.prefix) else item.prefix)
@@ -114,60 +117,56 @@ def _write_listing(directory: str, entries: Sequence[_Listed]) -> None:
 
 def _quote(text: str) -> str:
     """A string as protocol buffer text: bytes outside plain ASCII in octal."""
-    plain = (32 <= byte < 127 and byte not in b'"\\' for byte in text.encode())
-    escaped = [
-        chr(byte) if fits else f"\\{byte:03o}"
-        for byte, fits in zip(text.encode(), plain, strict=True)
-    ]
-    return f'"{"".join(escaped)}"'
+    characters = (
+        chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03o}"
+        for byte in text.encode()
+    )
+    return f'"{"".join(characters)}"'
 
 
 def clean_leftovers(directory: str) -> list[str]:
     """Deletes what a killed save left; call it before the first save, in the only writing process.
 
-    Touches only temporaries of small files and ``model.ckpt-<step>`` files that no index completes.
+    Deletes only temporary files and those of a ``model.ckpt-<step>`` without an index.
 
     Returns:
       The names that were deleted.
     """
-    import tensorflow as tf
-
     directory = os.fspath(directory)
     if not tf.io.gfile.isdir(directory):
         return []
     names = sorted(name.rstrip("/") for name in tf.io.gfile.listdir(directory))
     listed_names = {os.path.basename(item.prefix) for item in _read_listing(directory)}
-    whole = {name.removesuffix(".index") for name in names if name.endswith(".index")}
+    complete = {name.removesuffix(".index") for name in names if name.endswith(".index")}
     temporary = re.compile(
         rf"{LISTING}\.(?:tempstate|tmp)\w*|\w+\.(?:json|jsonl|txt)\.tempstate\d+"
-        rf"|{_OURS}{file_names.PART}{file_names.TEMPORARY}|{_OURS}_temp_\w+"
+        rf"|{_CHECKPOINT_NAME}{file_names.PART}{file_names.TEMPORARY}|{_CHECKPOINT_NAME}_temp_\w+"
     )
     # A .meta alone may belong to a checkpoint in the older single-file format.
-    half = re.compile(rf"({_OURS})\.(?:data-\d{{5}}-of-\d{{5}}|state\.json)")
+    incomplete = re.compile(rf"({_CHECKPOINT_NAME})\.(?:data-\d{{5}}-of-\d{{5}}|state\.json)")
     removed = []
     for name in names:
-        part = half.fullmatch(name)
-        if temporary.fullmatch(name) or (part and part[1] not in whole | listed_names):
+        part = incomplete.fullmatch(name)
+        if temporary.fullmatch(name) or (part and part[1] not in complete | listed_names):
             path = os.path.join(directory, name)
             (tf.io.gfile.rmtree if tf.io.gfile.isdir(path) else tf.io.gfile.remove)(path)
             removed.append(name)
     if removed:
-        shown = errors.some(removed)
-        _log.info("%s: removed what an interrupted save left: %s", directory, shown)
-    unlisted = sorted(name for name in whole - listed_names if re.fullmatch(_OURS, name))
+        names_text = errors.some(removed)
+        _log.info("%s: removed what an interrupted save left: %s", directory, names_text)
+    unlisted = sorted(
+        name for name in complete - listed_names if re.fullmatch(_CHECKPOINT_NAME, name)
+    )
     if unlisted:
-        shown = errors.some(unlisted)
-        _log.warning("%s: not used, the file `checkpoint` does not list it: %s", directory, shown)
+        names_text = errors.some(unlisted)
+        _log.warning(
+            "%s: not used, the file `checkpoint` does not list it: %s", directory, names_text
+        )
     return removed
 
 
-# --------------------------------------------------------------------------------------------------
-# Finding
-# --------------------------------------------------------------------------------------------------
-
-
 @dataclasses.dataclass(frozen=True)
-class _Listed:
+class _Entry:
     """An entry of the file ``checkpoint``; time in seconds since 1970."""
 
     prefix: str
@@ -177,117 +176,110 @@ class _Listed:
 def latest(directory: str) -> str | None:
     """The prefix of the newest listed checkpoint, or None when the directory lists none.
 
-    Its index is read, and its data files are there in full length; a flipped bit inside them shows
-    only when the values are read (``restore_all``).
+    Its index is read, and the length of its data files is checked; a flipped bit inside them shows
+    only when the values are read (``restore.load_all``).
 
     Raises:
       errors.UserError: the newest is missing or damaged. Names the file, the newest older one that
         is intact, and how to go on from that.
     """
     directory = os.fspath(directory)
-    tf_checkpoint.check_path(directory)  # here, so that a run fails before its first save
+    tf_checkpoint.check_path(directory)  # so that a run fails before its first save
     entries = _read_listing(directory)
     if not entries:
         return None
     newest = entries[-1].prefix
-    try:
+    with recovery_hint(newest):
         tf_checkpoint.Checkpoint(newest)
-    except errors.UserError as error:
-        raise errors.UserError(f"{error}{recovery_hint(newest)}") from None
     return newest
 
 
 def require_listing(directory: str) -> None:
-    """Raises where checkpoints stand but their listing is gone: they would be overwritten.
+    """Raises where there are checkpoints but no listing: they would be overwritten.
 
-    Step 0 alone is what a run leaves that was killed in its first save.
+    A run that was killed in its first save leaves step 0 alone, which does not count.
 
     Raises:
       errors.UserError: naming the newest checkpoint and what to write into the listing.
     """
-    import tensorflow as tf
-
     path = os.path.join(os.fspath(directory), LISTING)
     if tf.io.gfile.exists(path) or not tf.io.gfile.isdir(directory):
         return
-    found = [
+    matches = [
         re.fullmatch(r"model\.ckpt-(\d+)\.index", name) for name in tf.io.gfile.listdir(directory)
     ]
-    steps = [int(match[1]) for match in found if match]
+    steps = [int(match[1]) for match in matches if match]
     if steps and max(steps) > 0:
         raise errors.UserError(
             f"{path} is missing, but there is model.ckpt-{max(steps)}; to go on from it write this "
-            f'line into that file: model_checkpoint_path: "model.ckpt-{max(steps)}"; to start anew '
+            f'line into that file: model_checkpoint_path: "model.ckpt-{max(steps)}"; to start over '
             "take another --output_dir"
         )
 
 
 def listed(directory: str) -> list[str]:
-    """The prefixes that the directory lists and that exist, oldest first; not looked into."""
+    """The prefixes that the directory lists and that exist, oldest first; damaged ones too."""
     entries = _read_listing(os.fspath(directory))
     return [item.prefix for item in entries if tf_checkpoint.exists(item.prefix)]
 
 
 def read_state(prefix: str) -> dict[str, Any]:
-    """What ``save`` got as ``state``; empty for a checkpoint of another program."""
-    import tensorflow as tf
+    """What ``save`` got as ``state``; empty for a checkpoint of another program.
 
-    path = f"{prefix}.state.json"
-    if not tf.io.gfile.exists(path):
-        return {}
-    with tf.io.gfile.GFile(path) as file:
-        text = file.read()
-    try:
-        state = json.loads(text)
-    except ValueError as error:
-        raise errors.UserError(f"{path}: damaged, expected JSON: {error}") from None
-    if not isinstance(state, dict):
-        raise errors.UserError(f"{path}: damaged, expected a JSON object, found {text[:40]!r}")
-    return state
+    Raises:
+      errors.UserError: <prefix>.state.json is damaged.
+    """
+    return json_files.read_object(f"{prefix}.state.json") or {}
 
 
-def _read_listing(directory: str) -> list[_Listed]:
+def _read_listing(directory: str) -> list[_Entry]:
     """The entries of the file ``checkpoint``, the one to resume from last; they may be missing."""
-    import tensorflow as tf
-
     path = os.path.join(directory, LISTING)
     if not tf.io.gfile.exists(path):
         return []
     try:
-        found = tf.train.get_checkpoint_state(directory)
+        listing = tf.train.get_checkpoint_state(directory)
     except ValueError:  # it has no model_checkpoint_path
-        found = None
-    if found is None:
+        listing = None
+    if listing is None:
         raise errors.UserError(
             f'{path}: damaged, expected lines like model_checkpoint_path: "model.ckpt-100"; write '
             "that line with the newest model.ckpt-<step> of the directory"
         )
-    paths = list(found.all_model_checkpoint_paths)
-    times = list(found.all_model_checkpoint_timestamps)
+    paths = list(listing.all_model_checkpoint_paths)
+    times = list(listing.all_model_checkpoint_timestamps)
     by_path = dict(
         zip(paths, times if len(times) == len(paths) else [0.0] * len(paths), strict=True)
     )
     # People edit the first line to go back to an older one, so it decides, not the order.
-    newest = found.model_checkpoint_path
+    newest = listing.model_checkpoint_path
     by_path[newest] = by_path.pop(newest, 0.0)
-    return [_Listed(_here(directory, item), at) for item, at in by_path.items()]
+    return [_Entry(_relocated(directory, path), at) for path, at in by_path.items()]
 
 
-def _here(directory: str, path: str) -> str:
-    """TF1 lists absolute paths, which do not follow a directory that was moved or copied."""
-    moved = os.path.join(directory, os.path.basename(path))
-    return moved if tf_checkpoint.exists(moved) else path
+def _relocated(directory: str, path: str) -> str:
+    """A listed path in this directory; TF1 lists absolute paths, wrong after a move or copy."""
+    local = os.path.join(directory, os.path.basename(path))
+    return local if tf_checkpoint.exists(local) else path
 
 
 def _inside(directory: str, prefix: str) -> bool:
     return os.path.join(directory, os.path.basename(prefix)) == prefix
 
 
-def recovery_hint(broken: str) -> str:
-    """The end of a message about a damaged checkpoint: the intact one to go back to."""
-    directory = os.path.dirname(broken)
+@contextlib.contextmanager
+def recovery_hint(prefix: str) -> Iterator[None]:
+    """Ends the message of a UserError about a checkpoint with the intact one to go back to."""
+    try:
+        yield
+    except errors.UserError as error:
+        raise errors.UserError(f"{error}{_newest_intact(prefix)}") from None
+
+
+def _newest_intact(damaged: str) -> str:
+    directory = os.path.dirname(damaged)
     for item in reversed(_read_listing(directory)):
-        if item.prefix != broken and tf_checkpoint.intact(item.prefix):
+        if item.prefix != damaged and tf_checkpoint.is_intact(item.prefix):
             return (
                 f"; the newest intact checkpoint is {item.prefix}: to go on from it, set "
                 f'model_checkpoint_path: "{os.path.basename(item.prefix)}" in '

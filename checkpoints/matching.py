@@ -1,6 +1,6 @@
-"""How the names and shapes in a file fit those of a model, in words that help.
+"""Whether the names and shapes in a file fit those of a model, and messages that say why not.
 
-Nothing is read or assigned here: ``checkpoints`` asks before it does either.
+Nothing is read or assigned here: ``restore`` checks before it does either.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from command_line import errors
 _log = logging.getLogger(__name__)
 
 _TRAINING_STATE = re.compile(r"global_step|.*/adam_[mv]")
-_LANDMARK = "bert/embeddings/word_embeddings"
+_WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -29,8 +29,8 @@ def encoder_weights(names: Iterable[str]) -> list[str]:
     return [name for name in weights_only(names) if name.startswith("bert/encoder/")]
 
 
-def difference(model: Shapes, file: Shapes) -> str:
-    """Says which shape differs and which flag is the likely reason; empty when none does."""
+def shape_difference(model: Shapes, file: Shapes) -> str:
+    """A message with the first shape that differs and the likely flag; empty when none differs."""
     pairs = {
         name: (file[name], shape)
         for name, shape in model.items()
@@ -38,19 +38,19 @@ def difference(model: Shapes, file: Shapes) -> str:
     }
     if not pairs:
         return ""
-    name, (there, here) = next(iter(pairs.items()))
+    name, (in_file, in_model) = next(iter(pairs.items()))
     more = f" (and {len(pairs) - 1} more)" if len(pairs) > 1 else ""
     return (
-        f"{name} has shape {there} in the checkpoint and {here} in the model{more}; "
-        f"look at {_likely_flag(name, there, here)}"
+        f"{name} has shape {in_file} in the checkpoint and {in_model} in the model{more}; "
+        f"look at {_likely_flag(name, in_file, in_model)}"
     )
 
 
-def _likely_flag(name: str, there: tuple[int, ...], here: tuple[int, ...]) -> str:
+def _likely_flag(name: str, in_file: tuple[int, ...], in_model: tuple[int, ...]) -> str:
     name = re.sub(r"/adam_[mv]$", "", name)
-    rows_only = len(there) == len(here) and there[1:] == here[1:]
+    rows_only = len(in_file) == len(in_model) and in_file[1:] == in_model[1:]
     inner = re.search(r"/intermediate/dense/|/layer_\d+/output/dense/kernel$", name)
-    if name == "cls/predictions/output_bias" or (name == _LANDMARK and rows_only):
+    if name == "cls/predictions/output_bias" or (name == _WORD_EMBEDDINGS and rows_only):
         return "vocab_size in --bert_config_file: the checkpoint has another vocabulary"
     if name in ("output_weights", "output_bias") and rows_only:
         return "the number of labels: the checkpoint was fine-tuned for another task"
@@ -63,7 +63,7 @@ def _likely_flag(name: str, there: tuple[int, ...], here: tuple[int, ...]) -> st
 
 
 def require_encoder(model: Iterable[str], file: Sequence[str], source: str) -> None:
-    """Demands that the file has some of the model's ``bert/`` variables.
+    """Requires that the file has some of the model's ``bert/`` variables.
 
     Args:
       model: names of the model's variables.
@@ -76,21 +76,21 @@ def require_encoder(model: Iterable[str], file: Sequence[str], source: str) -> N
     encoder = [name for name in model if name.startswith("bert/")]
     if not encoder or not set(encoder).isdisjoint(file):
         return
-    prefixed = [name for name in file if name.endswith(f"/{_LANDMARK}")]
+    prefixed = [name for name in file if name.endswith(f"/{_WORD_EMBEDDINGS}")]
     if any(".ATTRIBUTES/" in name for name in file):
         hint = "it is an object-based TF2 checkpoint, which has no variable names"
     elif prefixed:
-        hint = f"its names begin with {prefixed[0].removesuffix(_LANDMARK)!r}"
+        hint = f"its names begin with {prefixed[0].removesuffix(_WORD_EMBEDDINGS)!r}"
     else:
         hint = f"it holds {errors.some(file) or 'nothing'}"
     raise errors.UserError(
         f"{source}: none of the model's {len(encoder)} bert/ variables is in it, all of them would "
-        f"be random; {hint}; expected names like {_LANDMARK}"
+        f"be random; {hint}; expected names like {_WORD_EMBEDDINGS}"
     )
 
 
 def warn_about_encoder(missing: Iterable[str], ignored: Iterable[str], source: str) -> None:
-    """Logs which ``bert/`` variables stay random, and which of the file's have no place."""
+    """Logs which ``bert/`` variables stay random, and which of the file are not in the model."""
     missing, ignored = weights_only(missing), weights_only(ignored)
     pooler = [name for name in missing if name.startswith("bert/pooler/")]
     lacking = [name for name in missing if name.startswith("bert/") and name not in pooler]
@@ -104,7 +104,7 @@ def warn_about_encoder(missing: Iterable[str], ignored: Iterable[str], source: s
         )
     if unused:
         _log.warning(
-            "%s: %d of its encoder variables have no place in the model: %s; is num_hidden_layers "
+            "%s: %d of its encoder variables are not in the model: %s; is num_hidden_layers "
             "in --bert_config_file right?",
             source,
             len(unused),
@@ -113,15 +113,15 @@ def warn_about_encoder(missing: Iterable[str], ignored: Iterable[str], source: s
 
 
 def untrained_reason(model: Shapes, trained: Iterable[str], file: Shapes) -> str:
-    """Says why results with a checkpoint would not be those of a trained model; empty if they are.
+    """Why results with a checkpoint would not be those of a trained model; empty if they would be.
 
     Args:
       model: all variables of the model.
-      trained: names of those that training changes. The others may be absent, such as a pooler that
-        nothing depends on, but not layers of the encoder.
+      trained: names of those that training changes. The others may be missing in the file, such as
+        a pooler that no output depends on, but not layers of the encoder.
       file: all weights of the checkpoint.
     """
-    different = difference(model, file)
+    different = shape_difference(model, file)
     if different:
         return different
     surplus = encoder_weights(name for name in file if name not in model)
@@ -139,11 +139,12 @@ def untrained_reason(model: Shapes, trained: Iterable[str], file: Shapes) -> str
 
 
 def foreign_model_reason(model: Shapes, file: Shapes) -> str:
-    """Says why a checkpoint cannot be this model's own; empty when it can.
+    """Why a checkpoint was not written by this model; empty when it may have been.
 
-    Every weight must be there in its shape, and no further ``bert/`` weight; other heads may be.
+    The file must have every weight in its shape and no other ``bert/`` weight; it may have other
+    heads.
     """
-    different = difference(model, file)
+    different = shape_difference(model, file)
     lacking = [name for name in weights_only(model) if name not in file]
     surplus = [name for name in weights_only(file) if name not in model]
     surplus = [name for name in surplus if name.startswith("bert/")]

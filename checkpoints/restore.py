@@ -1,14 +1,4 @@
-"""The checkpoints of a directory: save, rotate, find, open, restore.
-
-A directory has checkpoints ``model.ckpt-<step>`` (their files: ``checkpoint_files``) and a text
-file ``checkpoint`` that lists the complete ones, newest last, as TF 1.x writes and reads it.
-
-One order of writing makes every moment of a save a good moment to be killed::
-
-    state.json -> data -> index (renamed into place) -> `checkpoint` (renamed) -> delete older ones
-
-All paths go through ``tf.io.gfile``, so ``gs://`` works. Only the chief of several workers writes.
-"""
+"""From a path to the values of variables: open what a flag names, load it, report differences."""
 
 from __future__ import annotations
 
@@ -17,25 +7,17 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+
+import tensorflow as tf
 
 from checkpoints import file_names, hugging_face, manager, matching, tf_checkpoint
 from command_line import errors
 
-if TYPE_CHECKING:
-    import tensorflow as tf
-
-
 _log = logging.getLogger(__name__)
 
 
-# --------------------------------------------------------------------------------------------------
-# Opening what a flag names
-# --------------------------------------------------------------------------------------------------
-
-
-def resolve(path: str, flag: str = "--init_checkpoint") -> tf_checkpoint.NamedArrays:
-    """Opens whatever names a checkpoint.
+def open_checkpoint(path: str, flag: str = "--init_checkpoint") -> tf_checkpoint.NamedArrays:
+    """Opens the checkpoint that a path names.
 
     Args:
       path: a prefix; any file of the checkpoint; a directory (its ``checkpoint`` file, else its
@@ -47,76 +29,72 @@ def resolve(path: str, flag: str = "--init_checkpoint") -> tf_checkpoint.NamedAr
       The open file: path, shapes, dtypes and ``read``.
 
     Raises:
-      errors.UserError: nothing there (names what is), several candidates, or a damaged file.
+      errors.UserError: not found (with suggestions), several candidates, or a damaged file.
     """
-    import tensorflow as tf
-
     path = os.fspath(path)
-    there, isdir = tf.io.gfile.exists, tf.io.gfile.isdir
+    exists, isdir = tf.io.gfile.exists, tf.io.gfile.isdir
     prefix = re.sub(rf"{file_names.PART}$", "", path)
     try:
-        if path.endswith(".safetensors") and there(path):
+        if path.endswith(".safetensors") and exists(path):
             return hugging_face.HuggingFaceWeights(path)
-        if there(f"{prefix}.index"):
+        if exists(f"{prefix}.index"):
             return tf_checkpoint.Checkpoint(prefix)
         if isdir(path):
             return _resolve_directory(path)
-        if os.path.basename(path) == manager.LISTING and there(path):
+        if os.path.basename(path) == manager.LISTING and exists(path):
             return _resolve_directory(os.path.dirname(path) or ".")
-        if prefix != path and there(path) and not there(prefix):
+        if prefix != path and exists(path) and not exists(prefix):
             raise errors.UserError(f"{prefix}.index is missing beside it")
-        if there(prefix):
+        if exists(prefix):
             return tf_checkpoint.Checkpoint(prefix)
-        raise errors.UserError(f"not found{_neighbours(path)}")
+        raise errors.UserError(f"not found{_suggest(path)}")
     except errors.UserError as error:
         raise errors.UserError(f"{flag}={path}: {error}") from None
 
 
 def starting_checkpoint(init_checkpoint: str, output_dir: str, eval_checkpoint: str = "") -> str:
-    """The checkpoint that a run begins with or uses; "" where there is none.
+    """The checkpoint whose weights a run starts from or uses; "" where there is none.
 
     Args:
-      init_checkpoint: of the flag; several, comma separated, are not known here.
-      output_dir: its newest checkpoint comes before the initial one.
-      eval_checkpoint: that --eval_checkpoint names in a run that does not train; comes before both.
+      init_checkpoint: --init_checkpoint; one path.
+      output_dir: its newest checkpoint takes precedence over ``init_checkpoint``.
+      eval_checkpoint: --eval_checkpoint of a run that does not train; takes precedence over both.
 
     Raises:
-      errors.UserError: a checkpoint that is named is not there, or damaged.
+      errors.UserError: the checkpoint does not exist or is damaged.
     """
     if eval_checkpoint:
-        return resolve(eval_checkpoint, "--eval_checkpoint").path
+        return open_checkpoint(eval_checkpoint, "--eval_checkpoint").path
     newest = manager.latest(output_dir)
     if newest or not init_checkpoint:
         return newest or ""
-    return resolve(init_checkpoint).path
+    return open_checkpoint(init_checkpoint).path
 
 
 def _resolve_directory(directory: str) -> tf_checkpoint.NamedArrays:
-    import tensorflow as tf
-
     newest = manager.latest(directory)
     if newest:
         return tf_checkpoint.Checkpoint(newest)
     names = sorted(tf.io.gfile.listdir(directory))
     for ending in (".index", ".safetensors"):
-        found = [os.path.join(directory, name) for name in names if name.endswith(ending)]
-        if len(found) > 1:
-            shown = errors.some(name.removesuffix(".index") for name in found)
-            raise errors.UserError(f"the directory has {len(found)} checkpoints, name one: {shown}")
-        if found and ending == ".index":
-            return tf_checkpoint.Checkpoint(found[0].removesuffix(ending))
-        if found:
-            return hugging_face.HuggingFaceWeights(found[0])
+        paths = [os.path.join(directory, name) for name in names if name.endswith(ending)]
+        if len(paths) > 1:
+            prefixes = errors.some(path.removesuffix(".index") for path in paths)
+            raise errors.UserError(
+                f"the directory has {len(paths)} checkpoints, name one: {prefixes}"
+            )
+        if paths and ending == ".index":
+            return tf_checkpoint.Checkpoint(paths[0].removesuffix(ending))
+        if paths:
+            return hugging_face.HuggingFaceWeights(paths[0])
     raise errors.UserError(
         "the directory has no checkpoint: looked for a file `checkpoint`, *.index and "
         f"*.safetensors, found {errors.some(names) or 'nothing'}"
     )
 
 
-def _neighbours(path: str) -> str:
-    """What stands where ``path`` does not: similar names, or all checkpoints there."""
-    import tensorflow as tf
-
+def _suggest(path: str) -> str:
+    """Similar names beside a path that does not exist, or all checkpoints there."""
     directory, base = os.path.split(path.rstrip("/"))
     directory = directory or "."
     if not tf.io.gfile.isdir(directory):
@@ -127,23 +105,17 @@ def _neighbours(path: str) -> str:
     known += [name for name in names if tf.io.gfile.isdir(os.path.join(directory, name))]
     if not known:
         return f", and no checkpoint is in {directory}"
-    near = errors.suggest(base, known)
-    return near or f"; {directory} has {errors.some(sorted(known))}"
-
-
-# --------------------------------------------------------------------------------------------------
-# Restoring
-# --------------------------------------------------------------------------------------------------
+    return errors.suggest(base, known) or f"; {directory} has {errors.some(sorted(known))}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What became of each name.
+    """Which names were loaded, and which not.
 
     Attributes:
       loaded: variables that got the file's values.
       missing: variables the file lacks, which keep their initial (random) values.
-      ignored: names in the file that were not asked for.
+      ignored: names in the file that no variable has.
     """
 
     loaded: tuple[str, ...]
@@ -151,32 +123,32 @@ class Report:
     ignored: tuple[str, ...]
 
 
-def restore(
+def load_matching(
     variables: Mapping[str, tf.Variable],
     checkpoint: tf_checkpoint.NamedArrays,
     *,
-    what: str = "--init_checkpoint",
-    each_variable: bool = True,
+    flag: str = "--init_checkpoint",
+    log_variables: bool = True,
 ) -> Report:
-    """Gives variables the values of a pre-trained or fine-tuned model, and says which got none.
+    """Loads the variables that a checkpoint has; the others keep their values and are reported.
 
     Call it in cross-replica context, where ``assign`` reaches every copy of a variable.
 
     Args:
       variables: checkpoint name -> variable. Optimizer slots and ``global_step`` are read only when
         they are among these.
-      checkpoint: what ``resolve`` returned.
-      what: the flag, for messages.
-      each_variable: log a line for every trainable variable, not the summary alone.
+      checkpoint: from ``open_checkpoint``.
+      flag: the flag that named it, for messages.
+      log_variables: log a line for every trainable variable besides the summary.
 
     Raises:
-      errors.UserError: none of the ``bert/`` variables is in the file, or a shape differs. Nothing
-        has been read or assigned then.
+      errors.UserError: none of the ``bert/`` variables is in the file, or a shape differs; raised
+        before any value is read or assigned.
     """
-    source = f"{what}={checkpoint.path}"
+    source = f"{flag}={checkpoint.path}"
     names = [*checkpoint.shapes, *checkpoint.ignored]
     matching.require_encoder(variables, names, source)
-    different = matching.difference(_shapes(variables), checkpoint.shapes)
+    different = matching.shape_difference(_shapes(variables), checkpoint.shapes)
     if different:
         raise errors.UserError(f"{source}: {different}")
     report = Report(
@@ -185,7 +157,7 @@ def restore(
         (*(name for name in checkpoint.shapes if name not in variables), *checkpoint.ignored),
     )
     _assign(variables, checkpoint, report.loaded)
-    if each_variable:
+    if log_variables:
         _log_variables(variables, set(report.loaded))
     _log_report(report, source)
     matching.warn_about_encoder(report.missing, report.ignored, source)
@@ -216,23 +188,24 @@ def _log_report(report: Report, source: str) -> None:
     )
 
 
-def restore_all(variables: Mapping[str, tf.Variable], prefix: str) -> None:
-    """Gives every variable its value of a checkpoint that this model wrote, to resume or evaluate.
+def load_all(variables: Mapping[str, tf.Variable], prefix: str) -> None:
+    """Loads every variable from a checkpoint that the same model wrote, to resume or evaluate.
 
     Args:
       variables: checkpoint name -> variable; to resume, slots and ``global_step`` too.
-      prefix: what ``latest`` returned.
+      prefix: from ``manager.latest``.
 
     Raises:
-      errors.UserError: the checkpoint is of another model, has no optimizer state though that is
-        asked for, or is damaged (names the newest intact one).
+      errors.UserError: the checkpoint is of another model, lacks optimizer state that ``variables``
+        has, or is damaged (names the newest intact one).
     """
-    checkpoint = _open_own(prefix)
-    why = matching.foreign_model_reason(_shapes(variables), checkpoint.shapes)
-    if why:
+    with manager.recovery_hint(prefix):
+        checkpoint = tf_checkpoint.Checkpoint(prefix)
+    reason = matching.foreign_model_reason(_shapes(variables), checkpoint.shapes)
+    if reason:
         raise errors.UserError(
-            f"{prefix} was written by another model: {why}; give the --bert_config_file and flags "
-            "it was trained with, or another --output_dir"
+            f"{prefix} was written by another model: {reason}; give the --bert_config_file and "
+            "flags it was trained with, or another --output_dir"
         )
     missing = [name for name in variables if name not in checkpoint.shapes]
     if missing:
@@ -243,18 +216,9 @@ def restore_all(variables: Mapping[str, tf.Variable], prefix: str) -> None:
             f"cannot resume from it; give {frozen}it as --init_checkpoint, with another "
             "--output_dir"
         )
-    try:
+    with manager.recovery_hint(prefix):
         _assign(variables, checkpoint, variables)
-    except errors.UserError as error:
-        raise errors.UserError(f"{error}{manager.recovery_hint(prefix)}") from None
     _log.info("restored %d variables from %s", len(variables), prefix)
-
-
-def _open_own(prefix: str) -> tf_checkpoint.Checkpoint:
-    try:
-        return tf_checkpoint.Checkpoint(prefix)
-    except errors.UserError as error:
-        raise errors.UserError(f"{error}{manager.recovery_hint(prefix)}") from None
 
 
 def _assign(
@@ -262,7 +226,7 @@ def _assign(
     checkpoint: tf_checkpoint.NamedArrays,
     names: Iterable[str],
 ) -> None:
-    for name in names:  # one by one, so that a large model is not held twice
+    for name in names:  # one by one, so that memory never holds a large model twice
         variable = variables[name]
         value = checkpoint.read([name])[name]
         variable.assign(value.astype(variable.dtype.as_numpy_dtype, copy=False))

@@ -1,4 +1,4 @@
-"""From a command line to a script's work: parsing, ``--help``, exit status, logging.
+"""From a command line to a command's work: parsing, ``--help``, exit status, logging.
 
 ``run`` parses the flags, checks them, and calls the script's work with one instance of each of its
 groups (``options``). Flags are parsed by absl, so every spelling that worked with the original
@@ -14,16 +14,14 @@ import contextlib
 import importlib
 import logging
 import os
-import re
 import signal
 import sys
 import tempfile
-import threading
-import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from command_line import errors, parser
+from system import signals
 
 
 def run(
@@ -59,9 +57,9 @@ def run(
             sys.stdout.flush()
         return 0
     debug = "--debug" in argv
-    interrupts: list[int] = []
+    interrupts = _count_interrupts()
     try:
-        with _counted(interrupts):
+        with interrupts:
             instances, debug = parser.parse(argv[1:], groups, program)
             _set_up_logging()
             prepared = prepare(*instances) if prepare else None
@@ -77,35 +75,22 @@ def run(
     except KeyboardInterrupt:
         return _fail(program, "interrupted", 130, debug)
     except Exception as error:  # TensorFlow's own errors about files; anything else is a bug
-        if interrupts:
+        if interrupts.count:
             return _fail(program, "interrupted", 130, debug)
-        line = _file_system_trouble(error)
+        line = _file_error(error)
         if line is None:
             raise
         return _fail(program, line, 1, debug)
 
 
-@contextlib.contextmanager
-def _counted(interrupts: list[int]) -> Iterator[None]:
-    """Notes each Ctrl-C before it becomes a KeyboardInterrupt.
+def _count_interrupts() -> signals.StopRequests:
+    """Counts each Ctrl-C before it becomes a KeyboardInterrupt.
 
     One that lands while TensorFlow builds a graph comes out of its C code as some other error.
     """
-    before = signal.getsignal(signal.SIGINT)
-    is_main = threading.current_thread() is threading.main_thread()  # only this one gets signals
-    if not is_main or before is not signal.default_int_handler:
-        yield
-        return
-
-    def note(number: int, frame: typing.Any) -> None:
-        interrupts.append(number)
-        signal.default_int_handler(number, frame)
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    usual = signal.default_int_handler
+    names = ["SIGINT"] if signal.getsignal(signal.SIGINT) is usual else []
+    return signals.StopRequests(*names, then=usual)
 
 
 def _fail(program: str, message: str, status: int, debug: bool) -> int:
@@ -115,17 +100,15 @@ def _fail(program: str, message: str, status: int, debug: bool) -> int:
     return status
 
 
-def _file_system_trouble(error: Exception) -> str | None:
+def _file_error(error: Exception) -> str | None:
+    """What TensorFlow says of files, disk or memory, in one line; None for any other error."""
     tf = sys.modules.get("tensorflow")
-    if tf is None:
+    if tf is None or not isinstance(error, tf.errors.OpError):
         return None
-    message = (
-        re.sub(r"\{\{.*?\}\}|\[Op:\w+\]|name:\s*$", "", error.message)
-        if isinstance(error, tf.errors.OpError)
-        else ""
-    )
-    if "No space left" in message:
-        return f"the disk is full: {message.strip().splitlines()[0]}; make room and run again"
+    message = errors.reason(error)
+    path, is_full, _ = message.partition("No space left on device")
+    if is_full:
+        return f"the disk is full: {path}{is_full}; make room and run again"
     if isinstance(error, tf.errors.ResourceExhaustedError):
         return f"out of memory: {message}; a smaller model or batch needs less"
     about_files = (

@@ -6,6 +6,7 @@ Everything that is not one of these is a bug in the toolkit and keeps its traceb
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 
@@ -23,14 +24,22 @@ class FlagError(UserError):
 
 def suggest(name: str, known: list[str]) -> str:
     """Returns ``; did you mean X?`` for the nearest known names, or an empty string."""
-    import difflib
+    import difflib  # not at the top: only a mistake needs it
 
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
+    matches = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    return f"; did you mean {' or '.join(matches)}?" if matches else ""
 
 
 def some(names: Iterable[object], count: int = 4) -> str:
     """The first of some names or ids, and how many more there are."""
-    shown = list(map(str, names))
-    more = f", and {len(shown) - count} more" if len(shown) > count else ""
-    return ", ".join(shown[:count]) + more
+    listed = list(map(str, names))
+    more = f", and {len(listed) - count} more" if len(listed) > count else ""
+    return ", ".join(listed[:count]) + more
+
+
+def reason(error: BaseException) -> str:
+    """An error's text in one line, without TensorFlow's mention of ops and devices."""
+    text = str(getattr(error, "message", "") or error)
+    text = re.sub(r"\{\{.*?\}\}|\[Op:\w+\]|\bname:\s*$", "", text)
+    text = text.split(": perhaps your file is in a different file format")[0]
+    return " ".join(text.split())

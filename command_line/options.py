@@ -1,7 +1,7 @@
-"""Every flag of every script, defined once, in groups that become frozen dataclasses.
+"""The flags that several commands share, in groups that are frozen dataclasses.
 
-A script names the groups it uses and gets an instance of each from ``command_line.run``. No other
-module reads flags.
+The flags of one task alone are in its own ``options``. A command names the groups it takes and gets
+an instance of each from ``app.run``; nothing else reads the command line.
 """
 
 from __future__ import annotations
@@ -20,25 +20,23 @@ def flag(
     minimum: float | None = None,
     maximum: float | None = None,
 ) -> typing.Any:
-    """A dataclass field that is a flag; bounds are inclusive."""
-    metadata = {
-        "help": help_text,
-        "required": required,
-        "choices": choices,
-        "minimum": minimum,
-        "maximum": maximum,
-    }
+    """A dataclass field that is a flag.
+
+    Args:
+      default: value of a flag that is not given.
+      help_text: for ``--help``; a sentence.
+      required: an empty value is an error.
+      choices: the allowed values; None: any.
+      minimum, maximum: bounds of a number, inclusive; None: no limit.
+    """
+    limits = {"choices": choices, "minimum": minimum, "maximum": maximum}
+    metadata = {"help": help_text, "required": required, **limits}
     return dataclasses.field(default=default, metadata=metadata)
-
-
-# --------------------------------------------------------------------------------------------------
-# Groups
-# --------------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextRules:
-    """What makes of a text the words that pieces are looked up for"""
+    """How a text is normalized before it is split into word pieces"""
 
     do_lower_case: bool = flag(
         True,
@@ -58,7 +56,7 @@ class TokenizerOptions(TextRules):
     )
     protected_tokens: str = flag(
         "",
-        "Comma separated tokens, such as [MASK], taken whole where they stand in the text. "
+        "Comma separated tokens, such as [MASK], kept whole where the text contains them. "
         "Unset: text never becomes a control token.",
     )
     space_symbols: bool = flag(
@@ -86,22 +84,22 @@ class FineTuningOptions:
 
     do_train: bool = flag(False, "Train.")
     train_batch_size: int = flag(32, "Examples in a step, over all devices.", minimum=1)
-    num_train_epochs: float = flag(3.0, "Times to go through the training set.", minimum=0.0)
+    num_train_epochs: float = flag(3.0, "Passes over the training set.", minimum=0.0)
     warmup_proportion: float = flag(
-        0.1, "Share of the steps over which the learning rate rises.", minimum=0.0, maximum=1.0
+        0.1, "Fraction of the steps over which the learning rate rises.", minimum=0.0, maximum=1.0
     )
     freeze_layers: int = flag(
         0, "Keep the embeddings and this many first layers as they are; 0 trains all.", minimum=0
     )
     head: str = flag(
         "linear",
-        "What stands on the encoder: linear (BERT), or bilstm, a BiLSTM below the linear output.",
+        "Task head on top of the encoder: linear (BERT), or bilstm, a BiLSTM and then linear.",
         choices=("linear", "bilstm"),
     )
     new_head: bool = flag(
         False,
-        "Start with random output weights even where --init_checkpoint has some: to go on from a "
-        "model that was fine-tuned on another task.",
+        "Start with random output weights even where --init_checkpoint has some, such as those of "
+        "another task.",
     )
 
 
@@ -127,12 +125,14 @@ class RunOptions:
     output_dir: str = flag(
         "", "Directory of checkpoints and results; training resumes from it.", required=True
     )
-    save_checkpoints_steps: int = flag(1000, "Steps from checkpoint to checkpoint.", minimum=1)
+    save_checkpoints_steps: int = flag(1000, "Steps between two checkpoints.", minimum=1)
     keep_checkpoint_max: int = flag(5, "Newest checkpoints to keep; 0 keeps all.", minimum=0)
     eval_steps: int = flag(
-        0, "Evaluate every so many steps while training and keep the best; 0 never.", minimum=0
+        0,
+        "Evaluate every so many training steps and keep the best checkpoint; 0: never.",
+        minimum=0,
     )
-    log_steps: int = flag(100, "Steps from progress line to progress line.", minimum=1)
+    log_steps: int = flag(100, "Steps between two progress lines.", minimum=1)
     iterations_per_loop: int = flag(1000, "Steps a TPU runs without the host.", minimum=1)
     random_seed: int = flag(12345, "Seed of initial weights, data order and dropout.")
     eval_checkpoint: str = flag(
@@ -152,7 +152,7 @@ class RunOptions:
 
 
 def same_flag(group: type, name: str) -> typing.Any:
-    """The flag of another group, for a script that takes only some of its flags."""
+    """A field with the flag of another group, for a command that takes only some of its flags."""
     field = group.__dataclass_fields__[name]  # type: ignore[attr-defined]
     return dataclasses.field(default=field.default, metadata=field.metadata)
 
@@ -167,12 +167,12 @@ class DeviceOptions:
         choices=("float32", "bfloat16", "float16"),
     )
     static_shapes: bool = flag(
-        False, "Compute padding too, so that all shapes are fixed. Implied by --xla and --use_tpu."
+        False, "Compute padding too, so that all shapes are static. Implied by --xla and --use_tpu."
     )
     xla: bool = flag(False, "Compile forward and backward pass with XLA.")
-    num_gpus: int = flag(-1, "GPUs to use; -1 takes all there are.", minimum=-1)
+    num_gpus: int = flag(-1, "GPUs to use; -1: all.", minimum=-1)
     num_cpu_devices: int = flag(
-        1, "Split the CPU into this many devices, to rehearse a multi-device run.", minimum=1
+        1, "Split the CPU into this many devices, to try out a run on several devices.", minimum=1
     )
     use_tpu: bool = flag(False, "Run on a Cloud TPU.")
     tpu_name: str = flag("", "'local', the TPU of this machine; others are not supported.")

@@ -21,7 +21,7 @@ def parse(argv: Sequence[str], groups: Sequence[type], program: str = "") -> tup
 
     Args:
       argv: the arguments, without the program's name.
-      groups: dataclasses of ``options``.
+      groups: dataclasses whose fields are made by ``options.flag``.
       program: name for messages.
 
     Returns:
@@ -38,14 +38,14 @@ def parse(argv: Sequence[str], groups: Sequence[type], program: str = "") -> tup
     try:
         rest = values([program, *argv])[1:]
     except flags.UnrecognizedFlagError as error:
-        near = errors.suggest(error.flagname, list(values))
+        suggestion = errors.suggest(error.flagname, list(values))
         raise errors.FlagError(
-            f"unknown flag --{error.flagname}{near} (--help lists all)"
+            f"unknown flag --{error.flagname}{suggestion} (--help lists all)"
         ) from None
     except flags.IllegalFlagValueError as error:
-        raise errors.FlagError(_illegal(str(error), values)) from None
+        raise errors.FlagError(_illegal_value(str(error), values)) from None
     except flags.CantOpenFlagFileError as error:
-        raise errors.FlagError(_unreadable(error)) from None
+        raise errors.FlagError(_unreadable_flag_file(error)) from None
     except UnicodeDecodeError:  # an argument cannot raise it, its stray bytes are surrogates
         raise errors.FlagError("--flagfile: the file is not UTF-8 text") from None
     except flags.Error as error:
@@ -55,61 +55,61 @@ def parse(argv: Sequence[str], groups: Sequence[type], program: str = "") -> tup
             f"unexpected argument {rest[0]!r}; flags are written --name=value (is there a stray "
             f"space?)"
         )
-    return [_instance(group, values) for group in groups], values.debug
+    return [_make_group(group, values) for group in groups], values.debug
 
 
-def _illegal(message: str, values: flags.FlagValues) -> str:
-    """absl's message about a value, in terms of what the flag takes."""
-    found = re.match(r"flag --(\w+)=(.*?):", message, re.DOTALL)
-    if found is None:
+def _illegal_value(message: str, values: flags.FlagValues) -> str:
+    """A message about a value of the wrong type, made from absl's."""
+    match = re.match(r"flag --(\w+)=(.*?):", message, re.DOTALL)
+    if match is None:
         return message
-    kinds = {"bool": "true or false", "int": "a whole number", "float": "a number"}
-    kind = kinds.get(values[found.group(1)].flag_type(), "another value")
-    return f"--{found.group(1)}={found.group(2)}: expected {kind}"
+    expected = {"bool": "true or false", "int": "a whole number", "float": "a number"}
+    flag_type = values[match[1]].flag_type()
+    return f"--{match[1]}={match[2]}: expected {expected.get(flag_type, 'another value')}"
 
 
-def _unreadable(error: flags.CantOpenFlagFileError) -> str:
-    """absl's message about a flag file, without its own mark of an error."""
+def _unreadable_flag_file(error: flags.CantOpenFlagFileError) -> str:
+    """A message about a flag file that cannot be read, made from absl's error."""
     cause = error.__context__
     if not isinstance(cause, OSError):
         return str(error).removeprefix("ERROR:: ")
-    return f"--flagfile={cause.filename}: {cause.strerror}; expected a file with a flag a line"
+    return f"--flagfile={cause.filename}: {cause.strerror}; expected a file with one flag per line"
 
 
-def _define(field: dataclasses.Field, kind: typing.Any, values: flags.FlagValues) -> None:
-    about = field.metadata["help"]
-    default: typing.Any = field.default
-    if kind is bool or kind == (bool | None):
-        flags.DEFINE_bool(field.name, default, about, flag_values=values)
-    elif kind is int:
-        flags.DEFINE_integer(field.name, default, about, flag_values=values)
-    elif kind is float:
-        flags.DEFINE_float(field.name, default, about, flag_values=values)
-    else:
-        flags.DEFINE_string(field.name, default, about, flag_values=values)
+def _define(field: dataclasses.Field, flag_type: typing.Any, values: flags.FlagValues) -> None:
+    """Adds the absl flag of a field."""
+    defines: dict[typing.Any, typing.Callable[..., object]] = {
+        bool: flags.DEFINE_bool,
+        bool | None: flags.DEFINE_bool,
+        int: flags.DEFINE_integer,
+        float: flags.DEFINE_float,
+    }
+    define = defines.get(flag_type, flags.DEFINE_string)
+    define(field.name, field.default, field.metadata["help"], flag_values=values)
 
 
-def _instance(group: type, values: flags.FlagValues) -> typing.Any:
-    found = {}
+def _make_group(group: type, values: flags.FlagValues) -> typing.Any:
+    """An instance of a group, after the checks that its fields declare."""
+    checked = {}
     for field in dataclasses.fields(group):
-        value = found[field.name] = values[field.name].value
-        rule = field.metadata
-        shown = f"--{field.name}={value}"
-        if rule["required"] and not value:
-            raise errors.FlagError(f"--{field.name} is missing: {rule['help']}")
-        if rule["choices"] and value not in rule["choices"]:
-            raise errors.FlagError(f"{shown}: expected one of {', '.join(rule['choices'])}")
+        value = checked[field.name] = values[field.name].value
+        limits = field.metadata
+        flag = f"--{field.name}={value}"
+        if limits["required"] and not value:
+            raise errors.FlagError(f"--{field.name} is missing: {limits['help']}")
+        if limits["choices"] and value not in limits["choices"]:
+            raise errors.FlagError(f"{flag}: expected one of {', '.join(limits['choices'])}")
         if isinstance(value, str) and not _is_utf8(value):
             raise errors.FlagError(f"--{field.name}={value!a}: the value is not UTF-8 text")
         if isinstance(value, int) and abs(value) > 2**31 - 1:
-            raise errors.FlagError(f"{shown}: expected at most {2**31 - 1}")
+            raise errors.FlagError(f"{flag}: expected at most {2**31 - 1}")
         if isinstance(value, float) and not math.isfinite(value):
-            raise errors.FlagError(f"{shown}: expected a finite number")
-        if rule["minimum"] is not None and value < rule["minimum"]:
-            raise errors.FlagError(f"{shown}: expected at least {rule['minimum']}")
-        if rule["maximum"] is not None and value > rule["maximum"]:
-            raise errors.FlagError(f"{shown}: expected at most {rule['maximum']}")
-    return group(**found)
+            raise errors.FlagError(f"{flag}: expected a finite number")
+        if limits["minimum"] is not None and value < limits["minimum"]:
+            raise errors.FlagError(f"{flag}: expected at least {limits['minimum']}")
+        if limits["maximum"] is not None and value > limits["maximum"]:
+            raise errors.FlagError(f"{flag}: expected at most {limits['maximum']}")
+    return group(**checked)
 
 
 def _is_utf8(text: str) -> bool:
@@ -121,23 +121,23 @@ def _is_utf8(text: str) -> bool:
 
 
 def usage(groups: Sequence[type], doc: str, program: str) -> str:
-    """The text of ``--help``: what the script does, then every flag with its default."""
+    """The text of ``--help``: what the command does, then every flag with its default."""
     lines = [doc.strip(), "", f"usage: python {program} --flag=value ..."]
     for group in groups:
         lines += ["", f"{group.__doc__}:"]
         for field in dataclasses.fields(group):
-            default = "required" if field.metadata["required"] else _shown(field.default)
+            default = "required" if field.metadata["required"] else _default_text(field.default)
             choices = field.metadata["choices"]
-            kind = f"={{{','.join(choices)}}}" if choices else ""
-            lines.append(f"  --{field.name}{kind} ({default})")
+            values = f"={{{','.join(choices)}}}" if choices else ""
+            lines.append(f"  --{field.name}{values} ({default})")
             lines += textwrap.wrap(
                 field.metadata["help"], 94, initial_indent=" " * 6, subsequent_indent=" " * 6
             )
-    lines += ["", "Any script:", "  --debug (false)", "      Show the traceback of an error."]
+    lines += ["", "Every command:", "  --debug (false)", "      Show the traceback of an error."]
     return "\n".join(lines)
 
 
-def _shown(default: typing.Any) -> str:
+def _default_text(default: typing.Any) -> str:
     if isinstance(default, bool):
         return str(default).lower()
     return "unset" if default in ("", None) else str(default)

@@ -22,7 +22,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from checkpoints import tf_checkpoint
 from command_line import errors, options
 from serving import graph_tokenizer
 from system import atomic_files
@@ -184,7 +183,7 @@ def save(
         tf.io.gfile.rename(new, path)
         _remove_leftovers(path)
     except (tf.errors.OpError, OSError) as error:
-        reason = tf_checkpoint.reason(error)
+        reason = errors.reason(error)
         raise errors.UserError(
             f"--do_export: {path} cannot be written: {reason}; check its permissions and the disk "
             "space, then run with --do_export again"

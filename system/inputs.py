@@ -6,6 +6,7 @@ files never import it.
 
 from __future__ import annotations
 
+import collections
 import glob
 import gzip
 import io
@@ -29,40 +30,42 @@ def expand(flag: str, patterns: str) -> list[str]:
         literal name is taken as it is, so brackets or a comma may stand in a file name.
 
     Returns:
-      Paths: items in the order given, the matches of each pattern sorted. A file named twice is
-      there twice, as in the original release (a warning says so).
+      Paths: items in the order given, the matches of each pattern sorted. A file that is named
+      twice is listed twice, as in the original release (a warning says so).
 
     Raises:
       errors.UserError: naming the flag and each item that matches no file, or that is a directory.
     """
-    items = [patterns] if _is_file(patterns) else [item.strip() for item in patterns.split(",")]
-    found: list[str] = []
+    items = [patterns] if is_file(patterns) else [item.strip() for item in patterns.split(",")]
+    paths: list[str] = []
     unmatched = []
     for item in filter(None, items):
         matches = _matches(flag, item)
         if not matches:
             unmatched.append(item)
-        found.extend(matches)
+        paths.extend(matches)
     if unmatched:
         raise errors.UserError(f"--{flag}: no file matches {', '.join(unmatched)}; check the path")
-    if not found:
+    if not paths:
         raise errors.UserError(f"--{flag}={patterns!r} names no file; expected paths or patterns")
-    for path in sorted({path for path in found if found.count(path) > 1}):
-        _log.warning("--%s names %s %d times", flag, path, found.count(path))
-    return found
+    for path, count in collections.Counter(paths).items():
+        if count > 1:
+            _log.warning("--%s names %s %d times", flag, path, count)
+    return paths
 
 
 def _matches(flag: str, item: str) -> list[str]:
-    if _is_file(item):
+    if is_file(item):
         return [item]
     if _files(item).isdir(item):
         raise errors.UserError(
             f"--{flag}: {item} is a directory; give the files in it, such as {item}/*"
         )
-    return sorted(filter(_is_file, _files(item).glob(item)))
+    return sorted(filter(is_file, _files(item).glob(item)))
 
 
-def _is_file(path: str) -> bool:
+def is_file(path: str) -> bool:
+    """Whether there is an ordinary file, which a directory or a pipe is not."""
     return _files(path).exists(path) and not _files(path).isdir(path)
 
 
@@ -90,7 +93,7 @@ def size(path: str) -> int:
     return _files(path).stat(path).length if "://" in path else os.path.getsize(path)
 
 
-def _open(path: str) -> IO[bytes]:
+def open_binary(path: str) -> IO[bytes]:
     """Opens a file for reading bytes; through ``tf.io.gfile`` where the path has ``://``."""
     if "://" not in path:
         return open(path, "rb")
@@ -126,9 +129,9 @@ def read_lines(path: str) -> Iterator[bytes]:
       path: a file; one whose name ends in ``.gz`` is decompressed on the way.
 
     Raises:
-      errors.UserError: the ``.gz`` file is damaged, cut short, or no gzip file.
+      errors.UserError: the ``.gz`` file is damaged, cut short, or not a gzip file.
     """
-    with _open(path) as raw:
+    with open_binary(path) as raw:
         if not path.endswith(".gz"):
             yield from (line.removesuffix(b"\n") for line in raw)
             return
@@ -137,6 +140,6 @@ def read_lines(path: str) -> Iterator[bytes]:
                 yield from (line.removesuffix(b"\n") for line in unpacked)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise errors.UserError(
-                f"{path} is not a whole gzip file ({error}); make it again, "
+                f"{path} is damaged or not a gzip file ({error}); make it again, "
                 "or rename it if it is plain text"
             ) from None

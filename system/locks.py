@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
-from collections.abc import Iterator
-
-import tensorflow as tf
+import time
+from collections.abc import Callable, Iterator
 
 from command_line import errors
 
@@ -15,26 +15,55 @@ try:
 except ImportError:  # not a POSIX system
     fcntl = None  # type: ignore[assignment]
 
+_log = logging.getLogger(__name__)
+
 
 @contextlib.contextmanager
-def sole_writer(directory: str) -> Iterator[None]:
-    """Makes a directory and keeps other runs out of it, as far as its file system knows locks.
+def exclusive(
+    directory: str,
+    holder: str,
+    timeout: float = 0.0,
+    give_up: Callable[[], bool] = lambda: False,
+) -> Iterator[tuple[int, ...]]:
+    """Keeps other processes out of an output directory, as far as its file system knows locks.
+
+    Args:
+      directory: the value of --output_dir; it exists.
+      holder: who has the lock when this process cannot get it, for messages: "another run is
+        training there; wait for it".
+      timeout: seconds to wait for the lock.
+      give_up: asked while waiting; True ends it.
+
+    Yields:
+      The open files that hold the lock, one or none. Child processes that inherit them keep the
+      lock until the last of them has ended.
 
     Raises:
-      errors.UserError: another run is training there.
+      errors.UserError: another process has the lock.
     """
-    tf.io.gfile.makedirs(directory)
     if fcntl is None or "://" in directory:
-        yield
+        yield ()
         return
     descriptor = os.open(directory, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise errors.UserError(
-            f"--output_dir={directory}: another run is training there; wait for it, or take "
-            "another directory"
-        ) from None
+        end = time.monotonic() + timeout
+        is_announced = not timeout
+        while not _try_lock(descriptor):
+            if time.monotonic() >= end or give_up():
+                raise errors.UserError(
+                    f"--output_dir={directory}: {holder}, or take another directory"
+                )
+            if not is_announced:
+                _log.info("waiting up to %d s: %s (--output_dir=%s)", timeout, holder, directory)
+                is_announced = True
+            time.sleep(0.2)
+        yield (descriptor,)
     finally:
         os.close(descriptor)  # ends the lock, as the end of the process does
+
+
+def _try_lock(descriptor: int) -> bool:
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False

@@ -1,4 +1,4 @@
-"""Signals: requests to stop become something that the work can look at."""
+"""Signals as requests to stop, which the work can look at between two steps."""
 
 from __future__ import annotations
 
@@ -6,29 +6,64 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 
-@contextlib.contextmanager
-def stop_signals() -> Iterator[threading.Event]:
-    """Turns the first SIGTERM or SIGINT into a request to stop; the next one stops at once."""
-    stop = threading.Event()
-    before: dict[int, Any] = {}
+class StopRequests:
+    """A context manager that counts the requests to stop, most of which come as signals.
 
-    # The signal may land inside a log call, whose stream cannot be entered twice: so the request
-    # comes first, and the message goes past the streams.
-    def handle(number: int, _: Any) -> None:
-        stop.set()
-        signal.signal(number, before[number])
-        name = signal.Signals(number).name
-        os.write(2, f"{name}: stopping after this step; again to stop without saving\n".encode())
+    Only the main thread gets signals, so elsewhere nothing is changed. A signal that is ignored
+    (SIGHUP after ``nohup``) stays ignored. The handlers of before come back at the end.
 
-    if threading.current_thread() is threading.main_thread():
-        for wanted in (signal.SIGTERM, signal.SIGINT):
-            before[wanted] = signal.signal(wanted, handle)
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
+    Args:
+      names: the signals, such as "SIGTERM"; one that the platform lacks is left out.
+      message: written to standard error after the name of the signal; "" writes nothing.
+      once: the handler of before comes back with the first request, so the next signal of the same
+        kind has its usual effect.
+      then: called with the signal's number and frame after all this; it may raise.
+
+    Attributes:
+      count: requests so far.
+    """
+
+    def __init__(
+        self,
+        *names: str,
+        message: str = "",
+        once: bool = False,
+        then: Callable[[int, Any], object] | None = None,
+    ) -> None:
+        self.count = 0
+        self._numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+        self._message = message
+        self._once = once
+        self._then = then
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> StopRequests:
+        if threading.current_thread() is threading.main_thread():
+            for number in self._numbers:
+                if signal.getsignal(number) != signal.SIG_IGN:
+                    self._previous[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
             signal.signal(number, handler)
+
+    def request(self) -> None:
+        """Asks as a signal would."""
+        self.count += 1
+
+    def _handle(self, number: int, frame: Any) -> None:
+        self.request()  # first: nothing below may lose it
+        if self._once:
+            signal.signal(number, self._previous[number])
+        if self._message:
+            # The signal may land inside a write to a stream, which cannot be entered twice; and
+            # after SIGHUP the terminal is gone.
+            with contextlib.suppress(OSError):
+                os.write(2, f"{signal.Signals(number).name}: {self._message}\n".encode())
+        if self._then:
+            self._then(number, frame)

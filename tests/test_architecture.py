@@ -17,11 +17,12 @@ COMMANDS = (
     "run_squad",
     "convert_to_squad",
 )
-# A room imports only from rows above its own, and from itself.
+# A room imports only from rows above its own, and from itself. command_line.app joins flags and
+# signals, for the commands alone, so it has a row of its own.
 ROWS = (
     ("command_line",),
     ("system", "tokenization", "optimization", "nn"),
-    ("modeling", "checkpoints"),
+    ("modeling", "checkpoints", "command_line.app"),
     ("serving",),
     ("training",),
     ("tasks/pretraining", "tasks/classifier", "tasks/squad"),
@@ -36,6 +37,8 @@ SOURCES = sorted([*ROOT.glob("*.py"), *(p for room in FOLDERS for p in (ROOT / r
 def _room(module: str) -> str:
     """The room of a dotted name: a folder, of tasks the one below it, or a module at the root."""
     parts = module.split(".")
+    if parts[:2] == ["command_line", "app"]:
+        return "command_line.app"
     return "/".join(parts[:2]) if parts[0] == "tasks" else parts[0]
 
 
@@ -56,7 +59,7 @@ def _name(path: pathlib.Path) -> str:
 
 def test_every_room_has_a_row():
     roots = {path.stem for path in ROOT.glob("*.py")}
-    assert roots == {room for room in ROW if room not in FOLDERS}
+    assert roots == {room for room in ROW if room not in FOLDERS} - {"command_line.app"}
     folders = {path.parent for path in ROOT.glob("*/__init__.py")} - {ROOT / "tasks"}
     folders |= {path.parent for path in ROOT.glob("tasks/*/__init__.py")}
     assert {str(folder.relative_to(ROOT)) for folder in folders} == set(FOLDERS)

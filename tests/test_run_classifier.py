@@ -899,7 +899,7 @@ def test_only_training_changes_what_lies_beside_checkpoints(folder, trained, tmp
     assert _main(*_custom(folder, run, "--do_eval", "--labels=0,1", *other)) == 0
     ended = ["--num_train_epochs=1", "--learning_rate=0.25"]
     assert _main(*_custom(folder, run, *train, *ended)) == 0
-    with locks.sole_writer(str(run)):
+    with locks.exclusive(str(run), "this test"):
         line = _one_line(capsys, 1, *_custom(folder, run, *train, "--num_train_epochs=2"))
         assert "another run is training there" in line
     assert {name: (run / name).read_bytes() for name in names} == before

@@ -19,10 +19,11 @@ import run_squad
 import squad_files
 import tiny
 import tiny_squad
-from checkpoints import manager, restore
+from checkpoints import manager
 from command_line import errors
 from system import outputs
 from tasks.squad import answers as squad_answers
+from tasks.squad import options as squad_options
 from training import loop
 
 BASE = ["--max_seq_length=40", "--max_query_length=8", "--train_batch_size=8"]
@@ -163,7 +164,8 @@ def test_the_command_of_version_1_leaves_these_files_and_no_others(first):
     assert flags["doc_stride"] == 128 and flags["num_train_epochs"] == 2.0
     for name in names - events - _files(0) - _files(6):  # none of them may be taken for data
         with pytest.raises(errors.FlagError, match=name):
-            outputs.check_data(str(first.output), "train_file", [str(first.output / name)])
+            paths = [str(first.output / name)]
+            outputs.check_data(str(first.output), "train_file", paths, squad_options.OUTPUT_FILES)
 
 
 def test_names_in_the_checkpoint_are_those_of_the_original(first, folder):
@@ -352,7 +354,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(folder, tmp_path, monkeypatch
             signal.raise_signal(signal.SIGTERM)
         return save(directory, step, *more, **others)
 
-    monkeypatch.setattr(restore, "save", counted)
+    monkeypatch.setattr(manager, "save", counted)
     assert _main(*_flags(folder, part, *flags, *whole, "--do_predict",
                          f"--predict_file={folder / 'dev.json'}")) == 0  # fmt: skip
     assert not (part / "predictions.json").exists() and not (part / "model.ckpt-10.index").exists()

@@ -251,7 +251,7 @@ def check_head(
     newest = manager.latest(run.output_dir)
     named = run.named_checkpoint
     if named:
-        checkpoint = restore.resolve(named, "--eval_checkpoint")
+        checkpoint = restore.open_checkpoint(named, "--eval_checkpoint")
         _require_head(head, checkpoint, "another --eval_checkpoint")
     if newest and (tuning.do_train or not named):
         checkpoint = tf_checkpoint.Checkpoint(newest)
@@ -263,11 +263,11 @@ def check_head(
                 "--output_dir (to start from its weights: with it as --init_checkpoint)"
             )
     elif init_checkpoint and tuning.do_train and not tuning.new_head:
-        initial = restore.resolve(init_checkpoint)
+        initial = restore.open_checkpoint(init_checkpoint)
         if head.variable in initial.shapes:
             _require_head(head, initial, "--new_head to start with random outputs")
     elif init_checkpoint and not (tuning.do_train or named):
-        _require_head(head, restore.resolve(init_checkpoint), "another --init_checkpoint")
+        _require_head(head, restore.open_checkpoint(init_checkpoint), "another --init_checkpoint")
 
 
 def _require_head(

@@ -1,4 +1,4 @@
-"""From flags to a tf.distribute strategy: what a replica, a worker and a chief is."""
+"""From device flags to a tf.distribute strategy."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ COMPUTE_DTYPES = {"float32": tf.float32, "bfloat16": tf.bfloat16, "float16": tf.
 
 
 def create_strategy(flags: options.DeviceOptions) -> tf.distribute.Strategy:
-    """Finds the devices that the flags ask for; call it before anything else uses TensorFlow.
+    """Sets up the requested devices; call it before anything else uses TensorFlow.
 
     Returns:
       TPUStrategy with --use_tpu, MirroredStrategy over several GPUs or CPU devices, else the
       default strategy.
 
     Raises:
-      errors.FlagError: more devices than there are, no TPU within reach, flags that exclude each
-        other, or several workers.
+      errors.FlagError: too many devices, no TPU, contradicting flags, or several workers.
     """
     _check_cluster()
     if flags.use_tpu:
-        for name, absent in (("num_gpus", -1), ("num_cpu_devices", 1)):
-            if (value := getattr(flags, name)) != absent:
+        for name, default in (("num_gpus", -1), ("num_cpu_devices", 1)):
+            if (value := getattr(flags, name)) != default:
                 raise errors.FlagError(
                     f"--{name}={value} does nothing with --use_tpu; leave it out"
                 )
@@ -40,7 +39,7 @@ def create_strategy(flags: options.DeviceOptions) -> tf.distribute.Strategy:
         )
     gpus = gpus if flags.num_gpus < 0 else gpus[: flags.num_gpus]
     if gpus and flags.num_cpu_devices > 1:
-        raise errors.FlagError("--num_cpu_devices is for rehearsals on the CPU; add --num_gpus=0")
+        raise errors.FlagError("--num_cpu_devices needs a run on the CPU; add --num_gpus=0")
     if not gpus:
         return _cpu(flags.num_cpu_devices)
     tf.config.set_visible_devices(gpus, "GPU")
@@ -59,8 +58,8 @@ def _cpu(count: int) -> tf.distribute.Strategy:
     if count == 1:
         return tf.distribute.get_strategy()
     (cpu,) = tf.config.list_physical_devices("CPU")
-    part = tf.config.LogicalDeviceConfiguration()
-    tf.config.set_logical_device_configuration(cpu, [part] * count)
+    logical = tf.config.LogicalDeviceConfiguration()
+    tf.config.set_logical_device_configuration(cpu, [logical] * count)
     return tf.distribute.MirroredStrategy([f"CPU:{index}" for index in range(count)])
 
 
@@ -92,7 +91,7 @@ def _tpu(flags: options.DeviceOptions) -> tf.distribute.Strategy:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name)
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (tf.errors.OpError, ValueError, OSError) as error:
-        reason = " ".join(str(error).split())[:200]
+        reason = errors.reason(error)[:200]
         raise errors.FlagError(
             f"--tpu_name={name}: no TPU could be reached ({reason}); run on a TPU VM with a "
             "TensorFlow built for TPUs, or leave --use_tpu out"
@@ -101,7 +100,7 @@ def _tpu(flags: options.DeviceOptions) -> tf.distribute.Strategy:
 
 
 def _check_cluster() -> None:
-    """Several workers would each train by itself and write into one directory."""
+    """Refuses several workers, which would train independently and overwrite each other's files."""
     setting = os.environ.get("TF_CONFIG") or "{}"
     try:
         cluster = json.loads(setting).get("cluster", {})
@@ -127,5 +126,5 @@ def describe(strategy: tf.distribute.Strategy) -> list[str]:
     """Names of the devices, for the log and run.json."""
     if strategy.num_replicas_in_sync > 1:
         return sorted(strategy.extended.worker_devices)
-    kind = "GPU" if tf.config.get_visible_devices("GPU") else "CPU"
-    return [device.name for device in tf.config.list_logical_devices(kind)[:1]]
+    device_type = "GPU" if tf.config.get_visible_devices("GPU") else "CPU"
+    return [device.name for device in tf.config.list_logical_devices(device_type)[:1]]

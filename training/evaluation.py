@@ -48,7 +48,7 @@ def check_selection(run: options.RunOptions, trains: bool) -> None:
       errors.FlagError: training will not keep a best one.
     """
     if run.named_checkpoint:
-        restore.resolve(run.named_checkpoint, "--eval_checkpoint")
+        restore.open_checkpoint(run.named_checkpoint, "--eval_checkpoint")
     best = os.path.join(run.output_dir, "best")
     is_kept = run.eval_steps or manager.latest(best)
     if trains and run.eval_checkpoint == "best" and not is_kept:

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 
 class Events:
-    """Scalars for TensorBoard and a metrics.jsonl beside them; ``tensorboard`` need not be
-    installed.
+    """Writes scalars for TensorBoard and metrics.jsonl; needs no ``tensorboard`` package.
 
     Args:
       directory: where to write; None writes nothing (processes other than the chief).
@@ -27,7 +26,7 @@ class Events:
         self._writer: tf.summary.SummaryWriter | None = None
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
-        """Appends one row of finite or infinite floats under a step."""
+        """Appends the values of one step."""
         if self._directory is None:
             return
         import tensorflow as tf
@@ -49,15 +48,14 @@ class Events:
             file.write(json.dumps({"step": step, **values}) + "\n")
 
     def cut(self, step: int) -> None:
-        """Drops rows of metrics.jsonl after a step: a killed run got further than its "
-        "checkpoint."""
+        """Drops the rows of metrics.jsonl after a step, those of steps that a killed run lost."""
         rows = self._rows()
         if self._directory is not None and rows:
             text = "".join(f"{row}\n" for row in rows if _step_of(row) <= step)
             atomic_files.write_text(os.path.join(self._directory, "metrics.jsonl"), text)
 
     def has_evaluation(self, step: int) -> bool:
-        """Whether metrics.jsonl has a row of an evaluation at a step."""
+        """Whether metrics.jsonl has the results of an evaluation at a step."""
         return any(
             _step_of(row) == step and any(name.startswith("eval_") for name in json.loads(row))
             for row in self._rows()

@@ -170,11 +170,13 @@ class Trainer:
         is_due = step > 0 and progress.is_time(step - 1, step, self._run.eval_steps, last)
         return is_due and not self._events.has_evaluation(step)
 
-    def _writing(self) -> contextlib.AbstractContextManager[None]:
+    def _writing(self) -> contextlib.AbstractContextManager[object]:
         """Keeps other runs out of the directory while the chief writes there."""
         if not self.is_chief:
             return contextlib.nullcontext()
-        return locks.sole_writer(self._run.output_dir)
+        tf.io.gfile.makedirs(self._run.output_dir)
+        holder = "another run is training there; wait for it"
+        return locks.exclusive(self._run.output_dir, holder)
 
     def _loop(
         self,
@@ -197,8 +199,10 @@ class Trainer:
         shown = progress.Training(
             first, last, self._run.log_steps, self._events, quiet=not self.is_chief
         )
-        with contextlib.closing(shown), signals.stop_signals() as stop:
-            while self.step < last and not stop.is_set():
+        message = "stopping after this step; again to stop without saving"
+        stop = signals.StopRequests("SIGTERM", "SIGINT", message=message, once=True)
+        with contextlib.closing(shown), stop:
+            while self.step < last and not stop.count:
                 before = self.step
                 self._advance(iterator, batches, shown)
                 if self.step > before and self._after_steps(last, bool(evaluate)) and evaluate:

@@ -1,6 +1,6 @@
-"""What a running job shows: a bar on a terminal, plain lines elsewhere, metrics.jsonl, TensorBoard.
+"""Progress of a run: a bar on a terminal, plain lines elsewhere, metrics.jsonl and TensorBoard.
 
-Every figure is an average over the steps since the one shown before, so no step goes unseen.
+Every value is an average over the steps since the last one reported, so that every step counts.
 """
 
 from __future__ import annotations
@@ -10,16 +10,11 @@ import logging
 import sys
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import tqdm
 from tqdm.contrib import logging as tqdm_logging
 
 from training import events
-
-if TYPE_CHECKING:
-    pass
-
 
 _log = logging.getLogger(__name__)
 
@@ -37,13 +32,13 @@ def duration(seconds: float) -> str:
 
 
 def is_time(before: int, step: int, every: int, last: int) -> bool:
-    """Whether what is done every so many steps is due.
+    """Whether something that is done every so many steps is due.
 
     Args:
-      before: step at the last look.
+      before: step when this was last asked.
       step: step now.
-      every: steps from one time to the next; 0 for never.
-      last: step at which it is due in any case.
+      every: period in steps; 0: never due.
+      last: step from which it is due in any case.
     """
     return every > 0 and (step >= last or step // every > before // every)
 
@@ -54,10 +49,10 @@ class Training:
     Args:
       first_step: step that the run starts from.
       last_step: step at which it ends.
-      log_steps: steps from line to line; the first step is always shown, without a forecast: its
-        time is that of building the graph.
-      events: where figures go besides the screen.
-      quiet: show nothing (processes other than the chief).
+      log_steps: steps between two lines. The first step is always reported, without an estimate of
+        the time left, as it includes the time to build the graph.
+      events: gets the same values.
+      quiet: print nothing (processes other than the chief).
     """
 
     def __init__(
@@ -72,10 +67,10 @@ class Training:
         self._log_steps = log_steps
         self._events = events
         self._quiet = quiet
-        self._shown_step = first_step
-        self._shown_time = self._start_time = time.monotonic()
+        self._reported_step = first_step
+        self._reported_time = self._start_time = time.monotonic()
         self._start_step = first_step
-        self._first = True
+        self._is_first = True
         self._sums: dict[str, list[float]] = {}
         self._bar: tqdm.tqdm | None = None
         self._around_bar = contextlib.ExitStack()
@@ -88,7 +83,7 @@ class Training:
         learning_rate: float,
         loss_parts: tuple[str, ...],
     ) -> None:
-        """Takes in what the steps up to ``step`` did and shows it when it is time.
+        """Adds what the steps up to ``step`` did and reports it when that is due.
 
         Args:
           step: steps done.
@@ -98,19 +93,19 @@ class Training:
           loss_parts: names of the metrics whose sum is the loss.
         """
         for name, pair in {**pairs, **{k: (v, 0.0) for k, v in totals.items()}}.items():
-            held = self._sums.setdefault(name, [0.0, 0.0])
-            held[0] += pair[0]
-            held[1] += pair[1]
+            sums = self._sums.setdefault(name, [0.0, 0.0])
+            sums[0] += pair[0]
+            sums[1] += pair[1]
         if self._bar is not None:
             self._bar.update(step - self._bar.n)
-        if self._first or is_time(self._shown_step, step, self._log_steps, self._last_step):
-            self._show(step, learning_rate, loss_parts, totals)
+        if self._is_first or is_time(self._reported_step, step, self._log_steps, self._last_step):
+            self._report(step, learning_rate, loss_parts, totals)
 
-    def _show(
+    def _report(
         self, step: int, rate: float, loss_parts: tuple[str, ...], totals: Mapping[str, float]
     ) -> None:
         now = time.monotonic()
-        seconds = max(now - self._shown_time, 1e-9)
+        seconds = max(now - self._reported_time, 1e-9)
         means = {
             name: total / weight if weight else 0.0
             for name, (total, weight) in self._sums.items()
@@ -120,18 +115,18 @@ class Training:
         rates = {f"{name}_per_second": self._sums[name][0] / seconds for name in totals}
         self._events.write(step, {**values, **rates})
         if not self._quiet:
-            self._print(step, values, rates, self._left(step, now))
+            self._print(step, values, rates, self._time_left(step, now))
         self._sums = {}
-        self._shown_step, self._shown_time = step, now
-        if self._first:
-            self._first = False
+        self._reported_step, self._reported_time = step, now
+        if self._is_first:
+            self._is_first = False
             self._start_step, self._start_time = step, now
             self._open_bar(step)
 
-    def _left(self, step: int, now: float) -> str:
-        """The time left, for the end of a line; empty as long as there is no rate to go by."""
+    def _time_left(self, step: int, now: float) -> str:
+        """The end of a line with the time left; empty while the rate is unknown."""
         done = step - self._start_step
-        if self._first or done <= 0:
+        if self._is_first or done <= 0:
             return ""
         seconds = (now - self._start_time) / done * (self._last_step - step)
         return f" | {duration(seconds)} left"
@@ -144,11 +139,11 @@ class Training:
     def _print(
         self, step: int, values: Mapping[str, float], rates: Mapping[str, float], left: str
     ) -> None:
-        figures = " ".join(f"{name}={value:.4g}" for name, value in values.items())
+        results = " ".join(f"{name}={value:.4g}" for name, value in values.items())
         speeds = " ".join(
             f"{value:.1f} {name.replace('_per_second', '/s')}" for name, value in rates.items()
         )
-        line = f"step {step}/{self._last_step} {figures} | {speeds}{left}"
+        line = f"step {step}/{self._last_step} {results} | {speeds}{left}"
         _log.info("%s", line)
         if self._bar is not None:
             self._bar.set_postfix_str(f"loss={values['loss']:.4g} {speeds.split()[0]} ex/s")
@@ -160,33 +155,33 @@ class Training:
 
 
 class Pass:
-    """Progress of one pass over a data set: a line every so often while it lasts.
+    """Progress of one pass over a data set: a line every few seconds.
 
     Args:
-      done: what happens to the examples, such as "evaluated".
+      action: what happens to the examples, such as "evaluated".
       total: number of examples.
-      seconds: from line to line.
+      seconds: between two lines.
     """
 
-    def __init__(self, done: str, total: int, seconds: float = 10.0):
-        self._what = done
+    def __init__(self, action: str, total: int, seconds: float = 10.0):
+        self._action = action
         self._total = total
         self._seconds = seconds
         self._done = 0
-        self._started = self._shown = time.monotonic()
+        self._start_time = self._reported_time = time.monotonic()
 
     def add(self, examples: int) -> None:
-        """Counts examples, and shows how far it is when it is time."""
+        """Counts examples, and logs the progress when that is due."""
         self._done = min(self._done + examples, self._total)
         now = time.monotonic()
-        if now - self._shown < self._seconds:
+        if now - self._reported_time < self._seconds:
             return
-        self._shown = now
-        rate = self._done / (now - self._started)
+        self._reported_time = now
+        rate = self._done / (now - self._start_time)
         left = duration((self._total - self._done) / rate)
         _log.info(
             "%s %d of %d, %.1f examples/s, %s left",
-            self._what,
+            self._action,
             self._done,
             self._total,
             rate,

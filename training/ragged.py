@@ -1,7 +1,4 @@
-"""Rows of different lengths in one array: the features of a data set in memory.
-
-TensorFlow is not needed here, so that processes that make features start fast.
-"""
+"""Rows of different lengths in one array, the form of features in memory. Needs no TensorFlow."""
 
 from __future__ import annotations
 
@@ -12,10 +9,10 @@ import numpy as np
 
 
 class Ragged(NamedTuple):
-    """N rows, one after the other.
+    """N rows in one array, one after the other.
 
     Attributes:
-      values: [T], all rows joined.
+      values: [T], all rows concatenated; T is their total length.
       offsets: int64 [N + 1]; row i is values[offsets[i] : offsets[i + 1]].
     """
 
@@ -24,35 +21,35 @@ class Ragged(NamedTuple):
 
     @property
     def lengths(self) -> np.ndarray:
-        """int64 [N]."""
+        """int64 [N], of the rows."""
         return np.diff(self.offsets)
 
     def row(self, index: int) -> np.ndarray:
-        """A view of one row."""
+        """[length of the row], a view."""
         return self.values[self.offsets[index] : self.offsets[index + 1]]
 
     def padded(self, rows: np.ndarray, length: int) -> np.ndarray:
-        """Some rows side by side, with zeros after them.
+        """Some rows as a matrix, padded with zeros at the end.
 
         Args:
-          rows: int [B], which ones.
-          length: F, at least that of the longest of them.
+          rows: int [B], indices of rows; repeats are allowed.
+          length: F, at least the length of the longest of them.
 
         Returns:
           [B, F], of the type of ``values``.
         """
         rows = np.asarray(rows)
         starts = self.offsets[rows]
-        lengths = self.offsets[rows + 1] - starts  # not of all N rows, for each batch anew
+        lengths = self.offsets[rows + 1] - starts  # self.lengths would compute all N each time
         columns = np.arange(length)
-        real = columns < lengths[:, None]
-        found = np.zeros([len(rows), length], self.values.dtype)
-        found[real] = self.values[(starts[:, None] + columns)[real]]
-        return found
+        is_real = columns < lengths[:, None]
+        matrix = np.zeros([len(rows), length], self.values.dtype)
+        matrix[is_real] = self.values[(starts[:, None] + columns)[is_real]]
+        return matrix
 
 
 def from_rows(rows: Iterable[Sequence[int]], dtype: type = np.int32) -> Ragged:
-    """Joins rows; each may have any length, also 0."""
+    """Makes a Ragged of rows of any length, 0 included, and values of type ``dtype``."""
     arrays: list[np.ndarray] = [np.asarray(row, dtype) for row in rows]
     offsets = np.zeros(len(arrays) + 1, np.int64)
     np.cumsum([len(array) for array in arrays], out=offsets[1:])

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from system import atomic_files
+from command_line import errors
+from system import atomic_files, json_files
 
 
 def format_results(results: Mapping[str, float]) -> str:
@@ -65,13 +66,8 @@ def write_run_description(
 
 
 def read_object(path: str) -> dict[str, Any]:
-    """The object in a JSON file that need not be there; empty where it is missing or damaged."""
-    if not tf.io.gfile.exists(path):
-        return {}
-    with tf.io.gfile.GFile(path, "rb") as file:
-        data = file.read()
+    """The object in a JSON file of an earlier run; empty where it is missing or damaged."""
     try:
-        found = json.loads(data)
-    except ValueError:
+        return json_files.read_object(path) or {}
+    except errors.UserError:
         return {}
-    return found if isinstance(found, dict) else {}

@@ -107,7 +107,7 @@ class RunState:
             self._resume(newest, batch_size)
         elif self._init_checkpoint:
             requested = outside(self.variables, self._reinitialize)
-            restore.restore(requested, restore.resolve(self._init_checkpoint))
+            restore.load_matching(requested, restore.open_checkpoint(self._init_checkpoint))
             fresh = [name for name in self.variables if name not in requested]
             if fresh:
                 _log.info("random, whatever the checkpoint holds: %s", errors.some(fresh))
@@ -119,7 +119,7 @@ class RunState:
         if self._init_checkpoint:
             _log.info("going on from %s; --init_checkpoint is ignored", newest)
         state = self._read_state(newest)
-        restore.restore_all(self._everything(), newest)
+        restore.load_all(self._everything(), newest)
         scale = self.train_step.loss_scale if self.train_step else None
         try:
             # A checkpoint of another program has no state.
@@ -170,10 +170,11 @@ class RunState:
                 f"nothing to evaluate: no checkpoint in --output_dir={directory} and no "
                 "--init_checkpoint; train first (--do_train) or name one"
             )
-        source = restore.resolve(newest or self._init_checkpoint, flag)
+        source = restore.open_checkpoint(newest or self._init_checkpoint, flag)
         self._read_state(source.path)
         self.check_trained(source, flag)
-        restore.restore(self.variables, source, what=flag, each_variable=not self._variables_listed)
+        log = not self._variables_listed
+        restore.load_matching(self.variables, source, flag=flag, log_variables=log)
         self._variables_listed = True
         step = source.read(["global_step"])["global_step"] if "global_step" in source.shapes else 0
         self.global_step.assign(int(step) if newest else 0)
@@ -183,7 +184,7 @@ class RunState:
         """Checks that a checkpoint is of this model, with a trained head.
 
         Args:
-          source: what ``restore.resolve`` returned.
+          source: from ``restore.open_checkpoint``.
           flag: that named it.
 
         Raises:

@@ -51,7 +51,8 @@ def read(*groups: Any) -> ClassifierData:
     if data.name == "custom":  # and no processor of that name
         for flag in files:
             paths = inputs.expand(flag, getattr(task, flag))
-            outputs.check_data(flags.run.output_dir, flag, paths)
+            written = classifier_options.OUTPUT_FILES
+            outputs.check_data(flags.run.output_dir, flag, paths, written)
     data.read(flags.tuning.do_train, bool(flags.run.eval_steps))
     return data
 

@@ -7,6 +7,9 @@ import dataclasses
 from command_line import options
 from training import fine_tuning_flags
 
+# What the task writes into --output_dir; see outputs.check_data.
+OUTPUT_FILES = ("labels.txt", "test_results*")
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassifierOptions:

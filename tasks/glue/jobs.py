@@ -5,7 +5,6 @@ A signal to stop is passed on, and the processes get the time to save and to end
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import dataclasses
 import logging
@@ -14,21 +13,16 @@ import shlex
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from system import worker_pool
+from system import signals, worker_pool
 
 _log = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.05
-_SIGNALS = tuple(
-    getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
-)
 _PR_SET_PDEATHSIG = 1
 # Loaded at import, because nothing may be loaded between fork and exec.
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -65,6 +59,12 @@ class Job:
     on_end: Callable[[JobEnd], None]
 
 
+def stop_requests() -> signals.StopRequests:
+    """What ``run_all`` stops for: the first signal asks the jobs to save, the second kills them."""
+    message = "the runs save and stop; again to stop without saving"
+    return signals.StopRequests("SIGTERM", "SIGINT", "SIGHUP", message=message)
+
+
 def thread_limits(jobs: int) -> dict[str, str]:
     """Environment variables that give each of several TensorFlow processes its share of the cores.
 
@@ -82,7 +82,7 @@ def run_all(
     *,
     environment: Mapping[str, str] | None = None,
     inherited_files: Sequence[int] = (),
-    stop: Stop,
+    stop: signals.StopRequests,
 ) -> None:
     """Runs the jobs of a queue in order, several at a time, until it is empty or ``stop`` is set.
 
@@ -95,14 +95,14 @@ def run_all(
     """
     running: list[_Process] = []
     try:
-        while running or (queue and not stop.requests):
-            while queue and len(running) < jobs and not stop.requests:
+        while running or (queue and not stop.count):
+            while queue and len(running) < jobs and not stop.count:
                 job = queue.popleft()
                 job.on_start()
                 _log.info("%s > %s", shlex.join(job.command), job.log)
                 running.append(_Process(job, environment or {}, inherited_files))
             for process in running:
-                process.stop(stop.requests)
+                process.stop(stop.count)
             time.sleep(_POLL_SECONDS)
             for process in [process for process in running if process.has_ended()]:
                 running.remove(process)
@@ -112,45 +112,6 @@ def run_all(
             process.stop(1)
         for process in running:
             process.wait()
-
-
-class Stop:
-    """Counts the requests to stop, most of which come as signals while it is entered.
-
-    Attributes:
-      requests: how many came.
-    """
-
-    def __init__(self) -> None:
-        self.requests = 0
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Stop:
-        if threading.current_thread() is threading.main_thread():
-            for number in _SIGNALS:
-                if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
-                    self._before[number] = signal.signal(number, self._handle)
-        return self
-
-    def request(self) -> None:
-        """Asks as a signal would."""
-        self.requests += 1
-
-    def _handle(self, number: int, _: Any) -> None:
-        self.request()
-        # Past the streams, which may be in the middle of a line.
-        name = signal.Signals(number).name
-        with contextlib.suppress(OSError):  # SIGHUP: the terminal is gone
-            os.write(2, f"{name}: the runs save and stop; again to stop without saving\n".encode())
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
 
 
 class _Process:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from typing import Any
 
 from checkpoints import file_names
 from command_line import errors
+from system import json_files
 
 
 def read_json(path: str) -> dict[str, Any]:
@@ -17,23 +17,16 @@ def read_json(path: str) -> dict[str, Any]:
     Raises:
       errors.UserError: the file is damaged.
     """
-    try:
-        with open(path, encoding="utf-8") as file:
-            value = json.load(file)
-    except FileNotFoundError:
-        return {}
-    except (ValueError, RecursionError) as error:
-        raise damaged(path, f"expected JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise damaged(path, "expected a JSON object")
-    return value
+    return json_files.read_object(path, _cure(path)) or {}
 
 
 def damaged(path: str, reason: str) -> errors.UserError:
     """The error about a file of a run that cannot be read, with the cure."""
-    return errors.UserError(
-        f"{path}: damaged, {reason}; delete {os.path.dirname(path)} to run it again"
-    )
+    return errors.UserError(f"{path}: damaged, {reason}; {_cure(path)}")
+
+
+def _cure(path: str) -> str:
+    return f"delete {os.path.dirname(path)} to run it again"
 
 
 def last_log_line(log: str) -> str:

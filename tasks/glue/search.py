@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from command_line import errors
+from system import signals
 from tasks.glue import (
     commands,
     data_sets,
@@ -53,7 +54,7 @@ class Search:
         plan: Sequence[glue_runs.Run],
         data: Mapping[str, data_sets.TaskData],
         run_groups: Sequence[Any],
-        stop: jobs.Stop,
+        stop: signals.StopRequests,
     ) -> None:
         self.queue: deque[jobs.Job] = deque()
         self.refusal = ""
@@ -130,7 +131,7 @@ class Search:
     def _refuse(self, log: str) -> None:
         """Stops all jobs, because one of them has refused flags that all of them have."""
         self.refusal = f"{run_folder.last_log_line(log)} (see {log})"
-        if not self._stop.requests:  # a second request would kill the others
+        if not self._stop.count:  # a second request would kill the others
             self._stop.request()
 
     def _log_run(self, run: glue_runs.Run, state: status.RunState, seconds: float) -> None:

@@ -51,7 +51,8 @@ def read(*groups: Any) -> SquadData:
     scored = {part: is_scored for part, (is_needed, is_scored) in needs.items() if is_needed}
     data = SquadData(task, members)
     for part in scored:  # a wrong path shows before a large file is read
-        outputs.check_data(run.output_dir, f"{part}_file", [data.find(part)])
+        path = data.find(part)
+        outputs.check_data(run.output_dir, f"{part}_file", [path], squad_options.OUTPUT_FILES)
     for part, is_scored in scored.items():
         data.read(part, scored=is_scored)
     return data

@@ -38,7 +38,7 @@ def check(
     usual = modeling.BertConfig.from_json_file(config_file).attention
     attentions = {}
     for index, member in enumerate(members):
-        origin = compatibility.Origin.read(restore.resolve(member).path)
+        origin = compatibility.Origin.read(restore.open_checkpoint(member).path)
         attentions[member] = origin.state.get("attention", usual)
         if index:  # the driver has looked at the first one
             tokenization.validate_case_matches_checkpoint(flags.text.do_lower_case, member)
@@ -61,7 +61,7 @@ def check_trained(members: Sequence[str], state: run_state.RunState) -> None:
     """
     names: dict[str, str] = {}
     for member in members:
-        weights = restore.resolve(member)
+        weights = restore.open_checkpoint(member)
         state.check_trained(weights, "--init_checkpoint")
         other = names.setdefault(os.path.realpath(weights.path), member)
         if other != member:

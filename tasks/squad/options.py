@@ -11,6 +11,11 @@ from training import fine_tuning_flags
 
 _log = logging.getLogger(__name__)
 
+# What the task writes into --output_dir; see outputs.check_data.
+OUTPUT_FILES = (
+    "predictions.json", "nbest_predictions.json", "null_odds.json", "null_threshold*.json",
+)  # fmt: skip
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SquadOptions:

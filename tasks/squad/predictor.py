@@ -55,7 +55,7 @@ class Predictor:
             variables = self._trainer.state.variables
             weights = {name: variables[name].numpy() for name in threshold.WEIGHTS}
             return threshold.digest([weights])
-        found = [restore.resolve(member) for member in self._members]
+        found = [restore.open_checkpoint(member) for member in self._members]
         return threshold.digest(member.read(threshold.WEIGHTS) for member in found)
 
     def _kept_threshold(self) -> float:

@@ -16,7 +16,7 @@ from checkpoints import hugging_face, restore
 from command_line import errors
 
 H, V, INNER = 4, 9, 6
-LAYER = "encoder.layer.10."
+HF, TF = "encoder.layer.10.", "bert/encoder/layer_10/"
 
 # Hugging Face name, ours, shape in the file. One layer, numbered 10, shows a wrong number.
 TABLE = [
@@ -29,66 +29,22 @@ TABLE = [
     ),
     ("bert.embeddings.LayerNorm.weight", "bert/embeddings/LayerNorm/gamma", (H,)),
     ("bert.embeddings.LayerNorm.bias", "bert/embeddings/LayerNorm/beta", (H,)),
-    (
-        f"bert.{LAYER}attention.self.query.weight",
-        "bert/encoder/layer_10/attention/self/query/kernel",
-        (H, H),
-    ),
-    (
-        f"bert.{LAYER}attention.self.query.bias",
-        "bert/encoder/layer_10/attention/self/query/bias",
-        (H,),
-    ),
-    (
-        f"bert.{LAYER}attention.self.key.weight",
-        "bert/encoder/layer_10/attention/self/key/kernel",
-        (H, H),
-    ),
-    (f"bert.{LAYER}attention.self.key.bias", "bert/encoder/layer_10/attention/self/key/bias", (H,)),
-    (
-        f"bert.{LAYER}attention.self.value.weight",
-        "bert/encoder/layer_10/attention/self/value/kernel",
-        (H, H),
-    ),
-    (
-        f"bert.{LAYER}attention.self.value.bias",
-        "bert/encoder/layer_10/attention/self/value/bias",
-        (H,),
-    ),
-    (
-        f"bert.{LAYER}attention.output.dense.weight",
-        "bert/encoder/layer_10/attention/output/dense/kernel",
-        (H, H),
-    ),
-    (
-        f"bert.{LAYER}attention.output.dense.bias",
-        "bert/encoder/layer_10/attention/output/dense/bias",
-        (H,),
-    ),
-    (
-        f"bert.{LAYER}attention.output.LayerNorm.weight",
-        "bert/encoder/layer_10/attention/output/LayerNorm/gamma",
-        (H,),
-    ),
-    (
-        f"bert.{LAYER}attention.output.LayerNorm.bias",
-        "bert/encoder/layer_10/attention/output/LayerNorm/beta",
-        (H,),
-    ),
-    (
-        f"bert.{LAYER}intermediate.dense.weight",
-        "bert/encoder/layer_10/intermediate/dense/kernel",
-        (INNER, H),
-    ),
-    (
-        f"bert.{LAYER}intermediate.dense.bias",
-        "bert/encoder/layer_10/intermediate/dense/bias",
-        (INNER,),
-    ),
-    (f"bert.{LAYER}output.dense.weight", "bert/encoder/layer_10/output/dense/kernel", (H, INNER)),
-    (f"bert.{LAYER}output.dense.bias", "bert/encoder/layer_10/output/dense/bias", (H,)),
-    (f"bert.{LAYER}output.LayerNorm.weight", "bert/encoder/layer_10/output/LayerNorm/gamma", (H,)),
-    (f"bert.{LAYER}output.LayerNorm.bias", "bert/encoder/layer_10/output/LayerNorm/beta", (H,)),
+    (f"bert.{HF}attention.self.query.weight", f"{TF}attention/self/query/kernel", (H, H)),
+    (f"bert.{HF}attention.self.query.bias", f"{TF}attention/self/query/bias", (H,)),
+    (f"bert.{HF}attention.self.key.weight", f"{TF}attention/self/key/kernel", (H, H)),
+    (f"bert.{HF}attention.self.key.bias", f"{TF}attention/self/key/bias", (H,)),
+    (f"bert.{HF}attention.self.value.weight", f"{TF}attention/self/value/kernel", (H, H)),
+    (f"bert.{HF}attention.self.value.bias", f"{TF}attention/self/value/bias", (H,)),
+    (f"bert.{HF}attention.output.dense.weight", f"{TF}attention/output/dense/kernel", (H, H)),
+    (f"bert.{HF}attention.output.dense.bias", f"{TF}attention/output/dense/bias", (H,)),
+    (f"bert.{HF}attention.output.LayerNorm.weight", f"{TF}attention/output/LayerNorm/gamma", (H,)),
+    (f"bert.{HF}attention.output.LayerNorm.bias", f"{TF}attention/output/LayerNorm/beta", (H,)),
+    (f"bert.{HF}intermediate.dense.weight", f"{TF}intermediate/dense/kernel", (INNER, H)),
+    (f"bert.{HF}intermediate.dense.bias", f"{TF}intermediate/dense/bias", (INNER,)),
+    (f"bert.{HF}output.dense.weight", f"{TF}output/dense/kernel", (H, INNER)),
+    (f"bert.{HF}output.dense.bias", f"{TF}output/dense/bias", (H,)),
+    (f"bert.{HF}output.LayerNorm.weight", f"{TF}output/LayerNorm/gamma", (H,)),
+    (f"bert.{HF}output.LayerNorm.bias", f"{TF}output/LayerNorm/beta", (H,)),
     ("bert.pooler.dense.weight", "bert/pooler/dense/kernel", (H, H)),
     ("bert.pooler.dense.bias", "bert/pooler/dense/bias", (H,)),
     ("cls.predictions.transform.dense.weight", "cls/predictions/transform/dense/kernel", (H, H)),
@@ -111,7 +67,7 @@ TABLE = [
 
 def arrays() -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
-    return {there: rng.normal(size=shape).astype(np.float32) for there, _, shape in TABLE}
+    return {name: rng.normal(size=shape).astype(np.float32) for name, _, shape in TABLE}
 
 
 def open_file(path: pathlib.Path, tensors: dict) -> hugging_face.HuggingFaceWeights:
@@ -123,13 +79,13 @@ def test_every_standard_name(tmp_path):
     values = arrays()
     found = open_file(tmp_path / "model.safetensors", values)
     assert found.ignored == ()
-    assert set(found.shapes) == {here for _, here, _ in TABLE}
+    assert set(found.shapes) == {ours for _, ours, _ in TABLE}
     read = found.read(found.shapes)
-    for there, here, shape in TABLE:
-        kernel = here.endswith("kernel")
-        assert found.shapes[here] == (shape[::-1] if kernel else shape)
-        np.testing.assert_array_equal(read[here], values[there].T if kernel else values[there])
-        assert hugging_face.our_name(there) == here
+    for name, ours, shape in TABLE:
+        kernel = ours.endswith("kernel")
+        assert found.shapes[ours] == (shape[::-1] if kernel else shape)
+        np.testing.assert_array_equal(read[ours], values[name].T if kernel else values[name])
+        assert hugging_face.checkpoint_name(name) == ours
 
 
 def test_old_names_bare_names_and_extras(tmp_path):
@@ -146,10 +102,10 @@ def test_old_names_bare_names_and_extras(tmp_path):
     }
     found = open_file(tmp_path / "model.safetensors", values | extras)
     assert set(found.ignored) == set(extras)
-    assert set(found.shapes) == {here for _, here, _ in TABLE}
+    assert set(found.shapes) == {ours for _, ours, _ in TABLE}
     gamma = "bert/encoder/layer_10/output/LayerNorm/gamma"
     np.testing.assert_array_equal(
-        found.read([gamma])[gamma], arrays()[f"bert.{LAYER}output.LayerNorm.weight"]
+        found.read([gamma])[gamma], arrays()[f"bert.{HF}output.LayerNorm.weight"]
     )
 
 
@@ -194,7 +150,7 @@ def test_a_damaged_file_is_named(tmp_path, size):
     safetensors.numpy.save_file(arrays(), path)
     path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(errors.UserError, match=f"{path}: damaged"):
-        restore.resolve(str(tmp_path))
+        restore.open_checkpoint(str(tmp_path))
 
 
 def test_open_by_directory_and_by_remote_path(tmp_path):
@@ -203,20 +159,20 @@ def test_open_by_directory_and_by_remote_path(tmp_path):
     tf.io.gfile.makedirs(remote.rsplit("/", 1)[0])
     tf.io.gfile.copy(str(tmp_path / "model.safetensors"), remote)
     for path in (str(tmp_path), str(tmp_path / "model.safetensors"), remote):
-        found = restore.resolve(path)
+        found = restore.open_checkpoint(path)
         np.testing.assert_array_equal(
             found.read(["output_bias"])["output_bias"], arrays()["classifier.bias"]
         )
     (tmp_path / "other.safetensors").write_bytes(b"")
     with pytest.raises(errors.UserError, match="has 2 checkpoints"):
-        restore.resolve(str(tmp_path))
+        restore.open_checkpoint(str(tmp_path))
 
 
 def test_a_file_of_another_model(tmp_path):
     found = open_file(tmp_path / "x.safetensors", {"roberta.pooler.dense.bias": np.ones(4, "f4")})
     made = {"bert/pooler/dense/bias": tf.Variable(tf.zeros(4))}
     with pytest.raises(errors.UserError, match="it holds roberta.pooler.dense.bias"):
-        restore.restore(made, found)
+        restore.load_matching(made, found)
 
 
 def test_restore_lists_what_is_ignored(tmp_path):
@@ -224,7 +180,7 @@ def test_restore_lists_what_is_ignored(tmp_path):
         tmp_path / "x.safetensors", {"pooler.dense.bias": np.ones(4, "f4"), "extra": np.ones(1)}
     )
     made = {"bert/pooler/dense/bias": tf.Variable(tf.zeros(4))}
-    report = restore.restore(made, found)
+    report = restore.load_matching(made, found)
     assert report == restore.Report(("bert/pooler/dense/bias",), (), ("extra",))
     np.testing.assert_array_equal(made["bert/pooler/dense/bias"], np.ones(4))
 
@@ -243,7 +199,7 @@ def minilm() -> pathlib.Path:
 
 
 def test_real_weights(minilm):
-    found = restore.resolve(str(minilm))
+    found = restore.open_checkpoint(str(minilm))
     assert found.path == str(minilm / "model.safetensors")
     assert found.ignored == ("embeddings.position_ids",)
     assert len(found.shapes) == 5 + 16 * 6 + 2
@@ -251,8 +207,8 @@ def test_real_weights(minilm):
     kernel = "bert/encoder/layer_5/intermediate/dense/kernel"
     assert found.shapes[kernel] == (384, 1536)
     with safetensors.safe_open(minilm / "model.safetensors", "numpy") as file:
-        there = file.get_tensor("encoder.layer.5.intermediate.dense.weight")
-    assert found.read([kernel])[kernel][17, 1001] == there[1001, 17]
+        tensor = file.get_tensor("encoder.layer.5.intermediate.dense.weight")
+    assert found.read([kernel])[kernel][17, 1001] == tensor[1001, 17]
 
 
 def test_the_golden_values_are_those_of_the_reference(minilm):

@@ -19,9 +19,9 @@ def test_own_checkpoint_may_have_other_heads_but_no_other_encoder():
 
 def test_the_number_of_differing_shapes_is_told():
     model = {"a": (1,), "b": (2,), "c": (3,)}
-    text = matching.difference(model, {"a": (1,), "b": (1,), "c": (1,), "d": (9,)})
+    text = matching.shape_difference(model, {"a": (1,), "b": (1,), "c": (1,), "d": (9,)})
     assert text.startswith("b has shape (1,) in the checkpoint and (2,) in the model (and 1 more);")
-    assert matching.difference(model, {"a": (1,)}) == ""
+    assert matching.shape_difference(model, {"a": (1,)}) == ""
 
 
 def test_what_results_of_a_trained_model_need():

@@ -1,6 +1,5 @@
 """The files of one checkpoint; reading damaged ones is tested with the directories of them."""
 
-import errno
 import os
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 import tensorflow as tf
 
 from checkpoints import file_names, tf_checkpoint
-from system import atomic_files
 
 
 def test_the_index_comes_last_and_is_removed_first(tmp_path):
@@ -16,7 +14,7 @@ def test_the_index_comes_last_and_is_removed_first(tmp_path):
     tf_checkpoint.write(prefix, {"a": np.ones(3)}, "{}\n")
     (tmp_path / "model.ckpt-1.data-00000-of-00001.tempstate99").write_text("")
     (tmp_path / "model.ckpt-10.index").write_text("")
-    endings = [path[len(prefix) :] for path in tf_checkpoint.parts(prefix)]
+    endings = [path[len(prefix) :] for path in tf_checkpoint.files(prefix)]
     assert endings == [".index", ".data-00000-of-00001", ".state.json"]
     tf_checkpoint.remove(prefix)
     assert os.listdir(tmp_path) == ["model.ckpt-10.index"]
@@ -27,18 +25,18 @@ def test_a_copy_reads_the_same(tmp_path):
     tf_checkpoint.write(prefix, {"a": np.arange(3.0)}, None)
     tf_checkpoint.copy(prefix, twin)
     tf_checkpoint.remove(prefix)
-    assert not tf_checkpoint.exists(prefix) and tf_checkpoint.intact(twin)
+    assert not tf_checkpoint.exists(prefix) and tf_checkpoint.is_intact(twin)
     np.testing.assert_array_equal(tf_checkpoint.Checkpoint(twin).read(["a"])["a"], [0, 1, 2])
 
 
 def test_intact_reads_all_values(tmp_path):
     prefix = str(tmp_path / "one")
     tf_checkpoint.write(prefix, {"a": np.zeros(50), "text": tf.constant(["x", "yz"])}, None)
-    assert tf_checkpoint.intact(prefix)
+    assert tf_checkpoint.is_intact(prefix)
     assert tf_checkpoint.Checkpoint(prefix).read(["text"])["text"].tolist() == [b"x", b"yz"]
     with open(f"{prefix}.data-00000-of-00001", "r+b") as file:
         file.write(b"\x01")
-    assert not tf_checkpoint.intact(prefix)
+    assert not tf_checkpoint.is_intact(prefix)
 
 
 def test_a_name_that_is_not_there(tmp_path):
@@ -51,30 +49,6 @@ def test_a_failed_write_leaves_nothing(tmp_path):
     with pytest.raises(ValueError):  # the note is on disk by then
         tf_checkpoint.write(str(tmp_path / "one"), {"a": np.zeros(2), "b": object()}, "{}\n")
     assert os.listdir(tmp_path) == []
-
-
-def test_reasons_are_one_plain_line():
-    error = tf.errors.DataLossError(None, None, "{{function_node x}} bad\nchecksum [Op:RestoreV2]")
-    assert tf_checkpoint.reason(error) == "bad checksum"
-    assert tf_checkpoint.reason(OSError(28, "No space left on device")).endswith(
-        "No space left on device"
-    )
-
-
-def test_a_text_appears_whole_or_not_at_all(tmp_path, monkeypatch):
-    path = tmp_path / "summary.txt"
-    atomic_files.write_text(str(path), "é\n")
-    assert path.read_bytes() == b"\xc3\xa9\n"
-    monkeypatch.setattr(
-        tf_checkpoint.os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk"))
-    )
-    with pytest.raises(OSError, match="disk"):
-        atomic_files.write_text(str(path), "new")
-    full = OSError(errno.ENOSPC, "No space left on device")
-    monkeypatch.setattr(tf_checkpoint.os, "fsync", lambda _: (_ for _ in ()).throw(full))
-    with pytest.raises(OSError, match=f"No space left on device: '{path}'"):
-        atomic_files.write_text(str(path), "new")
-    assert path.read_bytes() == b"\xc3\xa9\n" and list(tmp_path.iterdir()) == [path]
 
 
 def test_directories_of_the_runs_that_made_checkpoints(tmp_path):

@@ -93,7 +93,7 @@ def test_a_flag_file_that_cannot_be_read(tmp_path):
     with pytest.raises(errors.FlagError) as raised:
         parser.parse([*NEEDED, f"--flagfile={missing}"], GROUPS)
     expected = (
-        f"--flagfile={missing}: No such file or directory; expected a file with a flag a line"
+        f"--flagfile={missing}: No such file or directory; expected a file with one flag per line"
     )
     assert str(raised.value) == expected
     (tmp_path / "latin").write_bytes("--output_dir=café".encode("latin-1"))

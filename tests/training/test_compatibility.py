@@ -40,7 +40,7 @@ def test_what_sets_the_head_of_a_checkpoint_apart(tmp_path, state, bilstm, chang
     model = modeling.ClassifierModel(modeling.BertModel(CONFIG), 2, bilstm=bilstm)
     prefix = manager.save(str(tmp_path), 1, modeling.named_variables(model), state=state)
     found = dataclasses.replace(HEAD, **changes).mismatch(
-        restore.resolve(prefix), compatibility.Origin.read(prefix)
+        restore.open_checkpoint(prefix), compatibility.Origin.read(prefix)
     )
     assert message in found and bool(found) == bool(message)
 
@@ -61,7 +61,7 @@ def test_labels_beside_a_checkpoint_without_notes_are_compared(tmp_path, outputs
     if lines:
         (tmp_path / "labels.txt").write_text(lines)
     head = dataclasses.replace(HEAD, signature=outputs)
-    found = head.mismatch(restore.resolve(prefix), compatibility.Origin.read(prefix))
+    found = head.mismatch(restore.open_checkpoint(prefix), compatibility.Origin.read(prefix))
     told = "was trained with labels 0, 1, not labels 1, 0; give the task and the labels ("
     assert found == "" if fits else found.startswith(f"{told}{tmp_path}")
 

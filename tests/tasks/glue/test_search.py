@@ -39,7 +39,7 @@ class _FakeSearch:
         plan = glue_runs.plan(glue_flags)
         tasks = {run.task for run in plan}
         data = {task: found for task, found in data.items() if task in tasks}
-        self.stop = jobs.Stop()
+        self.stop = jobs.stop_requests()
         groups = (run_options, text, model, options.DeviceOptions())
         self.search = search.Search(glue_flags, plan, data, groups, self.stop)
         self.out.mkdir(exist_ok=True)
@@ -349,9 +349,9 @@ def test_a_run_that_refuses_the_flags_stops_the_search(tmp_path, caplog):
     )
     job.on_end(jobs.JobEnd(2, 3.0, False))
     assert fake.search.refusal == f"--freeze_layers=9: no (see {job.log})"
-    assert fake.stop.requests == 1
+    assert fake.stop.count == 1
     other.on_end(jobs.JobEnd(2, 3.0, True))  # it refuses them, too
-    assert fake.stop.requests == 1  # a second one would kill the others
+    assert fake.stop.count == 1  # a second one would kill the others
     runs = fake.summary()["tasks"]["rte"]["runs"]
     assert [run["state"] for run in runs] == ["failed", "failed", "new"]
 
@@ -361,4 +361,4 @@ def test_a_prediction_that_refuses_the_flags_stops_the_search(tmp_path):
     fake.finish(0.7)
     job, _ = fake.next()
     job.on_end(jobs.JobEnd(2, 3.0, False))
-    assert fake.search.refusal == f"last message (see {job.log})" and fake.stop.requests == 1
+    assert fake.search.refusal == f"last message (see {job.log})" and fake.stop.count == 1
