@@ -2,7 +2,7 @@
 
 A training step sums the weights of the loss over all replicas, computes loss and gradients of each
 replica's batch, all-reduces, clips and updates. Only the loss-and-gradient function, which is pure,
-may be compiled by XLA: under MirroredStrategy a compiled function can neither all-reduce nor assign.
+may be compiled by XLA; compiled functions cannot all-reduce or assign under MirroredStrategy.
 """
 
 from __future__ import annotations
