@@ -15,49 +15,20 @@ import sys
 from collections.abc import Sequence
 
 from command_line import app, original_names
-from tasks.classifier import data, options
-
-# Names of the original release, for code that was written against it.
-from tasks.classifier.examples import (
-    DataProcessor,
-    InputExample,
-    InputFeatures,
-    PaddingInputExample,
-)
-from tasks.classifier.features import (
-    _truncate_seq_pair,
-    convert_examples_to_features,
-    convert_single_example,
-)
-from tasks.classifier.glue_tasks import (
-    ColaProcessor,
-    MnliProcessor,
-    MrpcProcessor,
-    XnliProcessor,
-)
-
-__all__ = [
-    "ColaProcessor",
-    "DataProcessor",
-    "InputExample",
-    "InputFeatures",
-    "MnliProcessor",
-    "MrpcProcessor",
-    "PaddingInputExample",
-    "XnliProcessor",
-    "_truncate_seq_pair",
-    "convert_examples_to_features",
-    "convert_single_example",
-    "main",
-]
+from tasks.classifier import options
 
 __getattr__ = original_names.getattr_of("run_classifier")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
-    work = "tasks.classifier.fine_tune:run"
-    return app.run(work, options.GROUPS, __doc__, argv, prepare=data.read)
+    return app.run(
+        "tasks.classifier.fine_tune:run",
+        options.GROUPS,
+        __doc__,
+        argv,
+        prepare="tasks.classifier.data:read",
+    )
 
 
 if __name__ == "__main__":

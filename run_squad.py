@@ -15,17 +15,20 @@ import sys
 from collections.abc import Sequence
 
 from command_line import app, original_names
-from tasks.squad import data, options
-from tasks.squad.texts import get_final_text  # a name of the original release
-
-__all__ = ["get_final_text", "main"]
+from tasks.squad import options
 
 __getattr__ = original_names.getattr_of("run_squad")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
-    return app.run("tasks.squad.fine_tune:run", options.GROUPS, __doc__, argv, prepare=data.read)
+    return app.run(
+        "tasks.squad.fine_tune:run",
+        options.GROUPS,
+        __doc__,
+        argv,
+        prepare="tasks.squad.data:read",
+    )
 
 
 if __name__ == "__main__":

@@ -30,7 +30,8 @@ def run(
     doc: str | None,
     argv: Sequence[str] | None = None,
     *,
-    prepare: Callable[..., Any] | None = None,
+    prepare: Callable[..., Any] | str | None = None,
+    needs_tensorflow: bool = True,
 ) -> int:
     """Runs a command: parses flags, does the work, turns user errors into one line.
 
@@ -38,13 +39,16 @@ def run(
     ``prepare`` needs no TensorFlow, and only then is the module of the work imported.
 
     Args:
-      work: what to do, called with one instance of each group. A text "package.module:function"
-        names a function whose module needs TensorFlow.
+      work: what to do, called with one instance of each group; a function, or a text
+        "package.module:function" for one whose module takes time to import.
       groups: the flag groups of the command.
       doc: the command's docstring, shown by ``--help``.
       argv: the command line with the program's name first; default ``sys.argv``.
       prepare: called with the instances first; checks flags of several groups against each other,
-        and may read data. What it returns, unless None, is the first argument of ``work``.
+        and may read data; a function, or its name if its module takes time to import. What it
+        returns, unless None, is the first argument of ``work``.
+      needs_tensorflow: whether to import TensorFlow before the module that ``work`` names, which
+        hides the banner of its libraries.
 
     Returns:
       The exit status: 0, 1 (data or files), 2 (flags), 130 (interrupted).
@@ -62,9 +66,11 @@ def run(
         with interrupts:
             instances, debug = parser.parse(argv[1:], groups, program)
             _set_up_logging()
-            prepared = prepare(*instances) if prepare else None
+            prepared = _resolve(prepare)(*instances) if prepare else None
+            if isinstance(work, str) and needs_tensorflow:
+                import_tensorflow()
             first = () if prepared is None else (prepared,)
-            (_import_work(work) if isinstance(work, str) else work)(*first, *instances)
+            _resolve(work)(*first, *instances)
         return 0
     except errors.UserError as error:
         return _fail(program, str(error), error.exit_status, debug)
@@ -128,11 +134,12 @@ class _Formatter(logging.Formatter):
         return f"{self.formatTime(record, '%H:%M:%S')} {mark}{record.getMessage()}"
 
 
-def _import_work(name: str) -> Callable[..., None]:
-    """The function that "package.module:function" names."""
-    import_tensorflow()
-    module, _, function = name.partition(":")
-    return getattr(importlib.import_module(module), function)
+def _resolve(function: Callable[..., Any] | str) -> Callable[..., Any]:
+    """The function itself, or the one that "package.module:function" names."""
+    if not isinstance(function, str):
+        return function
+    module, _, name = function.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def import_tensorflow() -> None:

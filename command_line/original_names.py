@@ -1,13 +1,33 @@
 """Public names of the original release that are gone: whoever uses one reads what to use today.
 
-Names that can work as they did are functions where they always were. The page
-docs/coming_from_the_original_release.md lists both.
+Names that work as they did are where they always were; the page
+docs/coming_from_the_original_release.md lists both kinds.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
+
+# Command -> name that it had -> module that has it now. Imported when asked for, as all that a
+# command imports delays its --help.
+ALIASES: dict[str, dict[str, str]] = {
+    "run_classifier": {
+        "ColaProcessor": "tasks.classifier.glue_tasks",
+        "DataProcessor": "tasks.classifier.examples",
+        "InputExample": "tasks.classifier.examples",
+        "InputFeatures": "tasks.classifier.examples",
+        "MnliProcessor": "tasks.classifier.glue_tasks",
+        "MrpcProcessor": "tasks.classifier.glue_tasks",
+        "PaddingInputExample": "tasks.classifier.examples",
+        "XnliProcessor": "tasks.classifier.glue_tasks",
+        "_truncate_seq_pair": "tasks.classifier.features",
+        "convert_examples_to_features": "tasks.classifier.features",
+        "convert_single_example": "tasks.classifier.features",
+    },
+    "run_squad": {"get_final_text": "tasks.squad.texts"},
+}
 
 # Module, or class, of the original release -> name -> what replaces it.
 REPLACEMENTS: dict[str, dict[str, str]] = {
@@ -83,6 +103,12 @@ def refuse(module: str, name: str) -> NoReturn:
     raise AttributeError(f"there is no {module}.{name}")
 
 
-def getattr_of(module: str) -> Callable[[str], NoReturn]:
+def getattr_of(module: str) -> Callable[[str], Any]:
     """The ``__getattr__`` of a module: ``__getattr__ = original_names.getattr_of("modeling")``."""
-    return lambda name: refuse(module, name)
+
+    def find(name: str) -> Any:
+        if owner := ALIASES.get(module, {}).get(name):
+            return getattr(importlib.import_module(owner), name)
+        return refuse(module, name)
+
+    return find

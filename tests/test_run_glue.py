@@ -456,7 +456,7 @@ def test_a_second_command_in_the_same_directory_is_refused(
     folder, tmp_path, fake, monkeypatch, capsys
 ):
     flags = _flags(folder, tmp_path / "out", "--tasks=rte", "--learning_rates=2e-5")
-    monkeypatch.setattr(run_glue, "_LOCK_TIMEOUT", 0.1)
+    monkeypatch.setattr("tasks.glue.command._LOCK_TIMEOUT", 0.1)
     command = _Command(flags, tmp_path, {"rte 2e-05 1": "wait"})
     command.wait_for(tmp_path / "out/rte/lr2e-5-seed1/waiting")
     assert _main(*flags) == 1

@@ -62,3 +62,12 @@ class GlueRunOptions:
     save_checkpoints_steps: int = options.same_flag(options.RunOptions, "save_checkpoints_steps")
     log_steps: int = options.same_flag(options.RunOptions, "log_steps")
     iterations_per_loop: int = options.same_flag(options.RunOptions, "iterations_per_loop")
+
+
+GROUPS = (
+    GlueOptions,
+    GlueRunOptions,
+    options.TokenizerOptions,
+    options.ModelOptions,
+    options.DeviceOptions,
+)
