@@ -72,21 +72,12 @@ def run(
             first = () if prepared is None else (prepared,)
             _resolve(work)(*first, *instances)
         return 0
-    except errors.UserError as error:
-        return _fail(program, str(error), error.exit_status, debug)
-    except OSError as error:
-        return _fail(
-            program, f"{error.filename or 'input/output'}: {error.strerror or error}", 1, debug
-        )
-    except KeyboardInterrupt:
-        return _fail(program, "interrupted", 130, debug)
-    except Exception as error:  # TensorFlow's own errors about files; anything else is a bug
-        if interrupts.count:
-            return _fail(program, "interrupted", 130, debug)
-        line = _file_error(error)
-        if line is None:
+    except (Exception, KeyboardInterrupt) as error:
+        message, status = _describe(error, bool(interrupts.count))
+        if debug or not message:
             raise
-        return _fail(program, line, 1, debug)
+        print(f"{program}: error: {' '.join(message.split())}", file=sys.stderr, flush=True)
+        return status
 
 
 def _count_interrupts() -> signals.StopRequests:
@@ -99,14 +90,18 @@ def _count_interrupts() -> signals.StopRequests:
     return signals.StopRequests(*names, then=usual)
 
 
-def _fail(program: str, message: str, status: int, debug: bool) -> int:
-    if debug:
-        raise  # noqa: PLE0704 - called from an except block
-    print(f"{program}: error: {' '.join(message.split())}", file=sys.stderr, flush=True)
-    return status
+def _describe(error: BaseException, interrupted: bool) -> tuple[str, int]:
+    """The message of an error and the exit status; the message is empty if the error is a bug."""
+    if isinstance(error, errors.UserError):
+        return str(error), error.exit_status
+    if isinstance(error, OSError):
+        return f"{error.filename or 'input/output'}: {error.strerror or error}", 1
+    if interrupted or isinstance(error, KeyboardInterrupt):
+        return "interrupted", 130
+    return _file_error(error) or "", 1
 
 
-def _file_error(error: Exception) -> str | None:
+def _file_error(error: BaseException) -> str | None:
     """What TensorFlow says of files, disk or memory, in one line; None for any other error."""
     tf = sys.modules.get("tensorflow")
     if tf is None or not isinstance(error, tf.errors.OpError):
