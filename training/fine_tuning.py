@@ -53,7 +53,6 @@ class FineTuning(abc.ABC):
       data: what the task has read, without TensorFlow.
 
     Attributes:
-      head_variable: name of the weights of the outputs, of shape [outputs, H].
       head_scopes: beginnings of the names of all variables of the head, for --new_head.
       config: of the encoder.
       tokenizer: from text to ids.
@@ -61,7 +60,6 @@ class FineTuning(abc.ABC):
       trainer: with the model.
     """
 
-    head_variable = "output_weights"
     head_scopes: tuple[str, ...] = ("output_",)
 
     def __init__(self, flags: fine_tuning_flags.FineTuningFlags, data: Any):

@@ -41,7 +41,6 @@ def run(data: squad_data.SquadData, *groups: Any) -> None:
 class SquadFineTuning(fine_tuning.FineTuning):
     """See ``fine_tuning.FineTuning``; the sets are "train", "dev" and "predict"."""
 
-    head_variable = "cls/squad/output_weights"
     head_scopes = ("cls/squad/",)
     data: squad_data.SquadData
 
@@ -66,7 +65,7 @@ class SquadFineTuning(fine_tuning.FineTuning):
             2,
             self.flags.tuning.head,
             self.config.attention,
-            self.head_variable,
+            "cls/squad/output_weights",
         )
 
     def check_checkpoints(self, head: compatibility.Head) -> None:
