@@ -11,7 +11,7 @@ import logging
 import os
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from command_line import errors
 from system import inputs
@@ -91,7 +91,7 @@ class TableProcessor(examples.DataProcessor):
         names = [name.format(language=self.language) for name in self.split(part).files]
         for name in names:
             for path in (os.path.join(data_dir, name), os.path.join(data_dir, f"{name}.gz")):
-                if _is_file(path):
+                if inputs.is_file(path):
                     return [path]
         folder = os.path.join(data_dir, self.spec.directory)
         hint = "check --data_dir"
@@ -208,13 +208,6 @@ def find_columns(table: tables.Table, split: examples.Split, part: str) -> Colum
     return Columns(text_a, text_b, column)
 
 
-def _is_file(path: str) -> bool:
-    try:
-        return inputs.expand("data_dir", path)[:1] == [path]
-    except errors.UserError:
-        return False
-
-
 class _Reader:
     """Reads one file as examples and reports what looks wrong in it."""
 
@@ -255,9 +248,8 @@ class _Reader:
         if label is not None and label == self._processor.spec.skipped_label:
             self._skip(f"labelled {label!r}", row)
             return None
-        name: Any = row.line - 1
-        if split.guid_column is not None:
-            name = table.cell(row, split.guid_column)
+        column = split.guid_column
+        name = row.line - 1 if column is None else table.cell(row, column)
         text_b = None if self._text_b is None else self._text(row, self._text_b)
         return examples.InputExample(
             f"{split.guid}-{name}", self._text(row, self._text_a), text_b, label
