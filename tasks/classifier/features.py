@@ -50,8 +50,8 @@ def encode(
     Args:
       examples: N of them.
       labels: in the order of the model's outputs; unused for regression.
-      max_seq_length: maximum length including special tokens, at least 3; longer examples are truncated by
-        ``cut`` and counted in a warning.
+      max_seq_length: maximum length including special tokens, at least 3; longer examples are
+        truncated by ``cut`` and counted in a warning.
       tokenizer: of the model.
       kind: "classification", "regression" or "multi_label".
       labelled: False: labels are ignored, and all label ids are 0. For prediction, where processors

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import functools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from command_line import errors
@@ -288,7 +288,7 @@ def _json_lines(path: str) -> Iterator[Row]:
         yield Row(number, value)
 
 
-_READERS = {
+_READERS: dict[str, Callable[[str], Iterator[Row]]] = {
     "tsv": _tab_separated,
     "csv": functools.partial(_quoted, separator=",", quote='"'),
     "json": _json_lines,
