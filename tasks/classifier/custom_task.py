@@ -151,21 +151,18 @@ def _warn_about_labels(
     Both counts are by label: rows with it, and files with it in the first line.
     """
     if rows > 20 and len(counts) > rows / 2:
-        _log.warning(
+        warning = (
             "found %d labels in %d rows; is it the right --label_column? (numbers need "
-            "--regression)",
-            len(counts),
-            rows,
+            "--regression)"
         )
+        _log.warning(warning, len(counts), rows)
         return
     suspects = [label for label, count in first_line_counts.items() if counts[label] == count]
     others = [count for label, count in counts.items() if label not in suspects]
     # In a small table a real label may occur once, but then it is rarely the only such label.
     if suspects and (rows > 20 or min(others, default=0) > 1):
-        _log.warning(
-            "label %s is in line 1 only; if that is a header, give --has_header=true",
-            tables.excerpt(suspects[0]),
-        )
+        warning = "label %s is in line 1 only; if that is a header, give --has_header=true"
+        _log.warning(warning, tables.excerpt(suspects[0]))
 
 
 def _label_list(flag: str) -> list[str]:

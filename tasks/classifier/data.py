@@ -61,13 +61,13 @@ def read(*groups: Any) -> ClassifierData:
 def _custom_files(flags: fine_tuning_flags.FineTuningFlags) -> dict[str, str]:
     """The flags of the files that the run reads, each with the flag that makes it do so."""
     task = flags.task
-    evaluates = "--do_eval" if task.do_eval else "--eval_steps" if flags.run.eval_steps else ""
-    reasons = {
-        "train_file": "--do_train" if flags.tuning.do_train else "",
-        "dev_file": evaluates,
-        "test_file": "--do_predict" if task.do_predict else "",
-    }
-    return {flag: reason for flag, reason in reasons.items() if reason}
+    reasons = (
+        ("train_file", "--do_train", flags.tuning.do_train),
+        ("dev_file", "--eval_steps", flags.run.eval_steps),
+        ("dev_file", "--do_eval", task.do_eval),
+        ("test_file", "--do_predict", task.do_predict),
+    )
+    return {flag: reason for flag, reason, is_given in reasons if is_given}
 
 
 def _directories_of_labels(flags: fine_tuning_flags.FineTuningFlags) -> list[str]:
@@ -154,21 +154,19 @@ class ClassifierData:
 
     def _check(self, part: str) -> None:
         """Finds what a processor of one's own may do wrong; tables are checked row by row."""
-        given = self.examples[part]
+        given, about = self.examples[part], f"--task_name={self._task.task_name}"
         if not isinstance(given, Iterable):
             raise errors.UserError(
-                f"--task_name={self._task.task_name}: the examples for {part} are {given!r}; "
-                "expected a list of InputExample"
+                f"{about}: the examples for {part} are {given!r}; expected a list of InputExample"
             )
         found = self.examples[part] = list(given)
         for other in found:
             if not hasattr(other, "text_a"):
                 raise errors.UserError(
-                    f"--task_name={self._task.task_name}: {other!r} is among the examples for "
-                    f"{part}; expected InputExample"
+                    f"{about}: {other!r} is among the examples for {part}; expected InputExample"
                 )
         if not found:
-            raise errors.UserError(f"--task_name={self._task.task_name}: no examples for {part}")
+            raise errors.UserError(f"{about}: no examples for {part}")
         labelled = part not in self.tests
         classifier_features.check(found, self.labels, self.kind, labelled=labelled)
 
@@ -176,10 +174,8 @@ class ClassifierData:
 def _check_language(task: classifier_options.ClassifierOptions, name: str) -> None:
     """Refuses --xnli_language where no set of XNLI is read."""
     names = [name, *(glue_tasks.canonical_name(other, "also_tasks") for other in _also_tasks(task))]
-    if (
-        task.xnli_language != classifier_options.ClassifierOptions.xnli_language
-        and "xnli" not in names
-    ):
+    is_given = task.xnli_language != classifier_options.ClassifierOptions.xnli_language
+    if is_given and "xnli" not in names:
         raise errors.FlagError(
             f"--xnli_language={task.xnli_language} belongs to --task_name=xnli, not to "
             f"{task.task_name}"

@@ -13,14 +13,7 @@ from system import atomic_files
 from tasks.squad import data as squad_data
 from tasks.squad import ensemble, prediction_files, predictor, windowed_data
 from tasks.squad import task as squad_task
-from training import (
-    batching,
-    compatibility,
-    evaluation,
-    fine_tuning,
-    fine_tuning_flags,
-    run_state,
-)
+from training import batching, compatibility, evaluation, fine_tuning, fine_tuning_flags, run_state
 
 _log = logging.getLogger(__name__)
 
