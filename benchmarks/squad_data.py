@@ -29,7 +29,6 @@ from tasks.squad import features as squad_features  # noqa: E402
 from tasks.squad import logits as squad_logits  # noqa: E402
 from tasks.squad import options as squad_options  # noqa: E402
 from tasks.squad import prediction_files  # noqa: E402
-from tasks.squad import windows as squad_windows  # noqa: E402
 from training import ragged  # noqa: E402
 
 ORIGINAL_FEATURES, ORIGINAL_ANSWERS, ORIGINAL_MEGABYTES = 66.0, 63.0, 1100.0
@@ -41,8 +40,12 @@ def measure(arguments: argparse.Namespace, workers: int, padded: bool, version_2
     tokenizer = tokenization.FullTokenizer(arguments.vocab_file)
     examples = squad_examples.read(arguments.predict_file, is_training=False)
     read = time.perf_counter()
-    sizes = squad_windows.Sizes(max_seq_length=arguments.max_seq_length, doc_stride=128)
-    features = squad_features.build(examples, tokenizer, sizes, workers)
+    options = squad_options.SquadOptions(
+        max_seq_length=arguments.max_seq_length,
+        num_workers=workers,
+        version_2_with_negative=version_2,
+    )
+    features = squad_features.build(examples, tokenizer, options)
     built = time.perf_counter()
     lengths = features.input_ids.lengths
     if padded:
@@ -55,7 +58,6 @@ def measure(arguments: argparse.Namespace, workers: int, padded: bool, version_2
             for _ in range(2)
         )
     )
-    options = squad_options.SquadOptions(version_2_with_negative=version_2)
     start = time.perf_counter()
     answers = squad_answers.answer(examples, features, logits, tokenizer, options)
     chosen = time.perf_counter()

@@ -29,7 +29,6 @@ from tasks.squad import json_layout
 from tasks.squad import logits as squad_logits
 from tasks.squad import options as squad_options
 from tasks.squad import scores as squad_scores
-from tasks.squad import windows as squad_windows
 
 
 def predict(model: Any, features: squad_features.Features) -> squad_logits.Logits:
@@ -54,9 +53,9 @@ def main() -> None:
     flags = parser.parse_args()
     torch.manual_seed(flags.seed)
     tokenizer = tokenization.FullTokenizer(f"{flags.model_dir}/vocab.txt")
-    sizes = squad_windows.Sizes(max_seq_length=384, doc_stride=128)
+    options = squad_options.SquadOptions()
     train_examples = squad_examples.read(flags.train_file, is_training=True)
-    train = squad_features.build(train_examples, tokenizer, sizes)
+    train = squad_features.build(train_examples, tokenizer, options)
     model = torch_fine_tuning.create_model(
         transformers.BertForQuestionAnswering,
         flags.model_dir,
@@ -78,10 +77,8 @@ def main() -> None:
     torch_fine_tuning.train(model, loss_of, windows, steps, flags.learning_rate)
     trained = time.time()
     examples = squad_examples.read(flags.predict_file, is_training=False)
-    features = squad_features.build(examples, tokenizer, sizes)
-    answers = squad_answers.answer(
-        examples, features, predict(model, features), tokenizer, squad_options.SquadOptions()
-    )
+    features = squad_features.build(examples, tokenizer, options)
+    answers = squad_answers.answer(examples, features, predict(model, features), tokenizer, options)
     gold = squad_scores.references(json_layout.load(flags.predict_file), flags.predict_file)
     found = squad_scores.score_v1(gold, answers.predictions)
     print(

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import collections
+import functools
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterator, Sequence
 
 from command_line import errors
 from system import inputs
 from tasks.classifier import examples, table_processor, tables
+from tasks.classifier import options as classifier_options
 from training import label_files
 
 _log = logging.getLogger(__name__)
+
+_COLUMN_FLAGS = ("text_a_column", "text_b_column", "label_column")
 
 
 class CustomProcessor(table_processor.TableProcessor):
     """Reads tab separated files, CSV and JSON lines.
 
     Args:
-      train_file, dev_file, test_file: paths or patterns, comma separated; empty: no such set.
-      text_a_column, text_b_column, label_column: name in the header (or JSON key) or number from
-        0; empty: not given. Test files need no labels.
-      has_header: whether line 1 names the columns; None: if a column is given by name.
-      labels: in the order of the model's outputs; empty: those in the training files, sorted.
-      regression: whether the label is a number.
-      multi_label: whether a row has any number of labels, comma separated or as a JSON list.
-      skip_bad_rows: see TableProcessor.
+      flags: where the sets, columns and labels are.
 
     Raises:
       errors.FlagError: flags are missing or contradict each other.
@@ -34,43 +32,34 @@ class CustomProcessor(table_processor.TableProcessor):
 
     label_hint = "is this a header line (--has_header), or the right --label_column?"
 
-    def __init__(
-        self,
-        *,
-        train_file: str = "",
-        dev_file: str = "",
-        test_file: str = "",
-        text_a_column: tables.Column = "",
-        text_b_column: tables.Column = "",
-        label_column: tables.Column = "",
-        has_header: bool | None = None,
-        labels: Sequence[str] = (),
-        regression: bool = False,
-        multi_label: bool = False,
-        skip_bad_rows: bool = False,
-    ) -> None:
-        kind = _task_kind(regression, multi_label)
+    def __init__(self, flags: classifier_options.ClassifierOptions) -> None:
+        kind = _task_kind(flags)
+        labels = _label_list(flags.labels)
         _check_labels(labels, kind)
-        columns = {
-            "text_a_column": text_a_column,
-            "text_b_column": text_b_column,
-            "label_column": label_column,
-        }
-        _require_columns(columns, needs_label=bool(train_file or dev_file))
-        named = _named_columns(columns)
-        header = bool(named) if has_header is None else has_header
-        patterns = {"train": train_file, "dev": dev_file, "test": test_file}
+        columns = {flag: getattr(flags, flag) for flag in _COLUMN_FLAGS}
+        needs_label = flags.train_file or flags.dev_file
+        for flag in ("text_a_column", "label_column") if needs_label else ("text_a_column",):
+            if not columns[flag]:
+                raise errors.FlagError(
+                    f"--{flag} is missing; give the name of a column or its number, from 0"
+                )
+        named = [
+            flag
+            for flag, column in columns.items()
+            if column and tables.column_number(column) is None
+        ]
+        header = bool(named) if flags.has_header is None else flags.has_header
         splits = {
             part: examples.Split(
                 tuple(inputs.expand(f"{part}_file", pattern)),
-                text_a_column,
-                None if text_b_column == "" else text_b_column,
-                None if label_column == "" else label_column,
+                flags.text_a_column,
+                flags.text_b_column or None,
+                flags.label_column or None,
                 header=header,
                 guid=part,
             )
-            for part, pattern in patterns.items()
-            if pattern
+            for part in ("train", "dev", "test")
+            if (pattern := getattr(flags, f"{part}_file"))
         }
         files = [path for split in splits.values() for path in split.files]
         # JSON lines have keys, with or without a header.
@@ -81,8 +70,7 @@ class CustomProcessor(table_processor.TableProcessor):
             )
         sets = splits.get("train"), splits.get("dev"), splits.get("test")
         spec = examples.TaskSpec("custom", "", tuple(labels), (), *sets, kind=kind)
-        super().__init__(spec, skip_bad_rows=skip_bad_rows)
-        self._found_labels: tuple[str, ...] = ()
+        super().__init__(spec, skip_bad_rows=flags.skip_bad_rows)
 
     def files(self, part: str, data_dir: str = "") -> list[str]:
         """The files of "train", "dev" or "test"; ``data_dir`` is ignored."""
@@ -98,16 +86,16 @@ class CustomProcessor(table_processor.TableProcessor):
         """The labels given, or those found in the training files, sorted."""
         if self.kind == examples.REGRESSION:
             return []
-        if not self.spec.labels and not self._found_labels:
-            if self.spec.train is None:
-                raise errors.FlagError(
-                    "--labels is missing; only a --train_file, or a labels.txt beside the "
-                    "checkpoint, can replace it; a model of numbers needs --regression instead"
-                )
-            self._found_labels = self._find_labels(self.spec.train)
-        return list(self.spec.labels or self._found_labels)
+        return list(self.spec.labels or self._labels_found)
 
-    def _find_labels(self, train: examples.Split) -> tuple[str, ...]:
+    @functools.cached_property
+    def _labels_found(self) -> list[str]:
+        train = self.spec.train
+        if train is None:
+            raise errors.FlagError(
+                "--labels is missing; only a --train_file, or a labels.txt beside the "
+                "checkpoint, can replace it; a model of numbers needs --regression instead"
+            )
         counts: collections.Counter[str] = collections.Counter()
         first_line_counts: collections.Counter[str] = collections.Counter()
         rows = 0
@@ -117,11 +105,11 @@ class CustomProcessor(table_processor.TableProcessor):
                 first_line_counts.update(labels if is_first else ())
                 rows += 1
         _warn_about_labels(counts, first_line_counts, rows)
-        found = tuple(sorted(counts))
+        found = sorted(counts)
         where = ", ".join(train.files)
         if len(found) < (1 if self.kind == examples.MULTI_LABEL else 2):
             raise errors.UserError(
-                f"{where}: found the labels {list(found)} only; expected two or more (is it the "
+                f"{where}: found the labels {found} only; expected two or more (is it the "
                 "right --label_column? numbers need --regression)"
             )
         _log.info("found %d labels in %s: %s", len(found), where, ", ".join(found)[:500])
@@ -142,19 +130,17 @@ class CustomProcessor(table_processor.TableProcessor):
             try:
                 labels = table_processor.parse_label_set(text) if is_multi_label else [text.strip()]
                 for label in labels:
-                    _check_label(label)
+                    reason = label_files.invalid_label_reason(label)
+                    if not label or reason:
+                        raise ValueError(
+                            f"label {tables.excerpt(label)} {reason}"
+                            if label
+                            else "the label is empty"
+                        )
             except ValueError as error:
                 cure = "correct it, or is it the right --label_column?"
                 raise table.cell_error(row, columns.label, error, cure) from None
             yield labels, may_be_header and row.line == 1
-
-
-def _check_label(label: str) -> None:
-    if not label:
-        raise ValueError("the label is empty")
-    reason = label_files.invalid_label_reason(label)
-    if reason:
-        raise ValueError(f"label {tables.excerpt(label)} {reason}")
 
 
 def _warn_about_labels(
@@ -162,47 +148,57 @@ def _warn_about_labels(
 ) -> None:
     """Warns if labels look like texts, numbers or the name of a column.
 
-    Args:
-      counts: label -> number of rows with it.
-      first_line_counts: label -> number of files with it in the first line.
-      rows: number of rows of all files.
+    Both counts are by label: rows with it, and files with it in the first line.
     """
     if rows > 20 and len(counts) > rows / 2:
-        _log.warning(
+        warning = (
             "found %d labels in %d rows; is it the right --label_column? (numbers need "
-            "--regression)",
-            len(counts),
-            rows,
+            "--regression)"
         )
+        _log.warning(warning, len(counts), rows)
         return
     suspects = [label for label, count in first_line_counts.items() if counts[label] == count]
     others = [count for label, count in counts.items() if label not in suspects]
     # In a small table a real label may occur once, but then it is rarely the only such label.
     if suspects and (rows > 20 or min(others, default=0) > 1):
-        _log.warning(
-            "label %s is in line 1 only; if that is a header, give --has_header=true",
-            tables.excerpt(suspects[0]),
-        )
+        warning = "label %s is in line 1 only; if that is a header, give --has_header=true"
+        _log.warning(warning, tables.excerpt(suspects[0]))
 
 
-def _task_kind(regression: bool, multi_label: bool) -> str:
-    if regression and multi_label:
+def _label_list(flag: str) -> list[str]:
+    """--labels: the labels themselves, or a file with one a line."""
+    if os.path.isfile(flag):
+        return read_labels(flag)
+    return [label.strip() for label in flag.split(",") if label.strip()]
+
+
+def read_labels(path: str) -> list[str]:
+    """The labels in a file, one a line."""
+    try:
+        lines = [line.decode("utf-8-sig").strip() for line in inputs.read_lines(path)]
+    except UnicodeDecodeError:
+        raise errors.UserError(
+            f"{path}: not UTF-8 text; expected a file of labels, one a line"
+        ) from None
+    return [line for line in lines if line]
+
+
+def _task_kind(flags: classifier_options.ClassifierOptions) -> str:
+    if flags.regression and flags.multi_label:
         raise errors.FlagError("--regression and --multi_label exclude each other; give one")
-    if regression:
+    if flags.regression:
         return examples.REGRESSION
-    return examples.MULTI_LABEL if multi_label else examples.CLASSIFICATION
+    return examples.MULTI_LABEL if flags.multi_label else examples.CLASSIFICATION
 
 
 def _check_labels(labels: Sequence[str], kind: str) -> None:
     if labels and kind == examples.REGRESSION:
         raise errors.FlagError("--labels does not fit --regression, whose labels are numbers")
-    if "" in labels:
-        raise errors.FlagError("--labels: a label is empty; give labels separated by commas")
     for label in labels:
         reason = label_files.invalid_label_reason(label)
         if reason:
             raise errors.FlagError(f"--labels: {tables.excerpt(label)} {reason}")
-    repeated = sorted({label for label in labels if list(labels).count(label) > 1})
+    repeated = sorted(label for label, count in collections.Counter(labels).items() if count > 1)
     if repeated:
         raise errors.FlagError(f"--labels: {', '.join(repeated)} is listed twice")
     if len(labels) == 1 and kind == examples.CLASSIFICATION:
@@ -210,20 +206,3 @@ def _check_labels(labels: Sequence[str], kind: str) -> None:
             f"--labels={labels[0]}: expected two or more labels, comma separated, or a file with "
             "one label per line (there is no file of this name with two)"
         )
-
-
-def _require_columns(columns: Mapping[str, tables.Column], needs_label: bool) -> None:
-    for flag in ("text_a_column", *(["label_column"] if needs_label else [])):
-        if columns[flag] == "":
-            raise errors.FlagError(
-                f"--{flag} is missing; give the name of a column or its number, from 0"
-            )
-
-
-def _named_columns(columns: Mapping[str, tables.Column]) -> list[str]:
-    """The flags that give a column by name."""
-    return [
-        flag
-        for flag, column in columns.items()
-        if column != "" and tables.column_number(column) is None
-    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,9 +12,9 @@ from typing import Any
 from checkpoints import file_names
 from command_line import errors
 from system import inputs, outputs
+from tasks.classifier import custom_task, glue_tasks, metrics, table_processor
 from tasks.classifier import examples as task_examples
 from tasks.classifier import features as classifier_features
-from tasks.classifier import glue_tasks, metrics, table_processor
 from tasks.classifier import options as classifier_options
 from training import fine_tuning_flags, label_files
 
@@ -60,13 +61,13 @@ def read(*groups: Any) -> ClassifierData:
 def _custom_files(flags: fine_tuning_flags.FineTuningFlags) -> dict[str, str]:
     """The flags of the files that the run reads, each with the flag that makes it do so."""
     task = flags.task
-    evaluates = "--do_eval" if task.do_eval else "--eval_steps" if flags.run.eval_steps else ""
-    reasons = {
-        "train_file": "--do_train" if flags.tuning.do_train else "",
-        "dev_file": evaluates,
-        "test_file": "--do_predict" if task.do_predict else "",
-    }
-    return {flag: reason for flag, reason in reasons.items() if reason}
+    reasons = (
+        ("train_file", "--do_train", flags.tuning.do_train),
+        ("dev_file", "--eval_steps", flags.run.eval_steps),
+        ("dev_file", "--do_eval", task.do_eval),
+        ("test_file", "--do_predict", task.do_predict),
+    )
+    return {flag: reason for flag, reason, is_given in reasons if is_given}
 
 
 def _directories_of_labels(flags: fine_tuning_flags.FineTuningFlags) -> list[str]:
@@ -104,7 +105,8 @@ class ClassifierData:
         if self.name != "custom" and not task.data_dir:
             raise errors.FlagError(f"--data_dir is missing; --task_name={task.task_name} needs it")
         _check_language(task, self.name)
-        self._processor = _processor(task, trained)
+        flags = _with_saved_labels(task, trained) if self.name == "custom" else task
+        self._processor = glue_tasks.create_processor(task.task_name, flags)
         self.kind = self._processor.kind
         self.labels = _labels_of(self._processor, task.task_name)
         self.metrics = _metrics_of(self._processor, task.task_name)
@@ -152,56 +154,28 @@ class ClassifierData:
 
     def _check(self, part: str) -> None:
         """Finds what a processor of one's own may do wrong; tables are checked row by row."""
-        given = self.examples[part]
+        given, about = self.examples[part], f"--task_name={self._task.task_name}"
         if not isinstance(given, Iterable):
             raise errors.UserError(
-                f"--task_name={self._task.task_name}: the examples for {part} are {given!r}; "
-                "expected a list of InputExample"
+                f"{about}: the examples for {part} are {given!r}; expected a list of InputExample"
             )
         found = self.examples[part] = list(given)
         for other in found:
             if not hasattr(other, "text_a"):
                 raise errors.UserError(
-                    f"--task_name={self._task.task_name}: {other!r} is among the examples for "
-                    f"{part}; expected InputExample"
+                    f"{about}: {other!r} is among the examples for {part}; expected InputExample"
                 )
         if not found:
-            raise errors.UserError(f"--task_name={self._task.task_name}: no examples for {part}")
+            raise errors.UserError(f"{about}: no examples for {part}")
         labelled = part not in self.tests
         classifier_features.check(found, self.labels, self.kind, labelled=labelled)
-
-
-def _processor(
-    task: classifier_options.ClassifierOptions, trained: Sequence[str]
-) -> task_examples.DataProcessor:
-    labels = _label_list(task.labels)
-    is_custom = glue_tasks.canonical_name(task.task_name) == "custom"
-    if is_custom and not (labels or task.train_file or task.regression):
-        labels = _saved_labels(trained)
-    return glue_tasks.create_processor(
-        task.task_name,
-        xnli_language=task.xnli_language,
-        skip_bad_rows=task.skip_bad_rows,
-        train_file=task.train_file,
-        dev_file=task.dev_file,
-        test_file=task.test_file,
-        text_a_column=task.text_a_column,
-        text_b_column=task.text_b_column,
-        label_column=task.label_column,
-        labels=labels,
-        has_header=task.has_header,
-        regression=task.regression,
-        multi_label=task.multi_label,
-    )
 
 
 def _check_language(task: classifier_options.ClassifierOptions, name: str) -> None:
     """Refuses --xnli_language where no set of XNLI is read."""
     names = [name, *(glue_tasks.canonical_name(other, "also_tasks") for other in _also_tasks(task))]
-    if (
-        task.xnli_language != classifier_options.ClassifierOptions.xnli_language
-        and "xnli" not in names
-    ):
+    is_given = task.xnli_language != classifier_options.ClassifierOptions.xnli_language
+    if is_given and "xnli" not in names:
         raise errors.FlagError(
             f"--xnli_language={task.xnli_language} belongs to --task_name=xnli, not to "
             f"{task.task_name}"
@@ -251,38 +225,26 @@ def _metrics_of(processor: task_examples.DataProcessor, task_name: str) -> tuple
     return tuple(names)
 
 
-def _label_list(flag: str) -> list[str]:
-    """--labels: the labels themselves, or a file with one a line."""
-    if os.path.isfile(flag):
-        return _read_labels(flag)
-    return [label.strip() for label in flag.split(",") if label.strip()]
-
-
-def _read_labels(path: str) -> list[str]:
-    try:
-        lines = [line.decode("utf-8-sig").strip() for line in inputs.read_lines(path)]
-    except UnicodeDecodeError:
-        raise errors.UserError(
-            f"{path}: not UTF-8 text; expected a file of labels, one a line"
-        ) from None
-    return [line for line in lines if line]
-
-
-def _saved_labels(trained: Sequence[str]) -> list[str]:
-    """The labels that an earlier run left in one of the directories."""
+def _with_saved_labels(
+    task: classifier_options.ClassifierOptions, trained: Sequence[str]
+) -> classifier_options.ClassifierOptions:
+    """The flags with the labels.txt that an earlier run left, where they name no labels."""
+    if task.labels or task.train_file or task.regression:
+        return task
     for directory in trained:
         path = os.path.join(directory, label_files.LABELS_FILE)
         if os.path.isfile(path):
-            labels = _read_labels(path)
-            _log.info("labels of %s: %s", path, ", ".join(labels)[:500])
-            return labels
-    return []
+            labels = ", ".join(custom_task.read_labels(path))
+            _log.info("labels of %s: %s", path, labels[:500])
+            return dataclasses.replace(task, labels=path)
+    return task
 
 
 def _other_tasks(
     task: classifier_options.ClassifierOptions, labels: Sequence[str], kind: str
 ) -> dict[str, task_examples.DataProcessor]:
     """The tasks that --also_tasks names, which must have the labels and the kind of the task."""
+    only_language = classifier_options.ClassifierOptions(xnli_language=task.xnli_language)
     found = {}
     for name in _also_tasks(task):
         canonical = glue_tasks.canonical_name(name, "also_tasks")
@@ -291,7 +253,7 @@ def _other_tasks(
                 "--also_tasks=custom: a table of your own cannot be among them; evaluate or "
                 "predict it by a run of --task_name=custom with this model as --init_checkpoint"
             )
-        other = glue_tasks.create_processor(name, xnli_language=task.xnli_language)
+        other = glue_tasks.create_processor(name, only_language)
         theirs = _labels_of(other, name)
         if theirs != labels or other.kind != kind:
             raise errors.FlagError(

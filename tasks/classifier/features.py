@@ -50,8 +50,8 @@ def encode(
     Args:
       examples: N of them.
       labels: in the order of the model's outputs; unused for regression.
-      max_seq_length: maximum length including special tokens; longer examples are truncated by
-        ``cut`` and counted in a warning.
+      max_seq_length: maximum length including special tokens, at least 3; longer examples are
+        truncated by ``cut`` and counted in a warning.
       tokenizer: of the model.
       kind: "classification", "regression" or "multi_label".
       labelled: False: labels are ignored, and all label ids are 0. For prediction, where processors
@@ -60,11 +60,8 @@ def encode(
 
     Raises:
       errors.UserError: a text is missing; a label is missing, not in ``labels`` or not a number.
-      errors.FlagError: max_seq_length leaves no room for tokens.
     """
-    _check_length(max_seq_length)
-    make_label_ids = _label_ids if labelled else _zero_label_ids
-    label_ids = make_label_ids(examples, labels, kind)
+    label_ids = (_label_ids if labelled else _zero_label_ids)(examples, labels, kind)
     ids = array.array("i")
     lengths = np.zeros([len(examples), 2], np.int64)  # of segments 0 and 1
     num_cut = 0
@@ -97,20 +94,19 @@ def check(
     *,
     labelled: bool = True,
 ) -> None:
-    """Raises the errors that ``encode`` would raise, without encoding; same arguments.
-
-    Raises:
-      errors.UserError: as ``encode``.
-    """
+    """Raises the errors that ``encode`` would raise, without encoding; same arguments."""
     for example in examples:
-        for text in (example.text_a, example.text_b or ""):
-            if not isinstance(text, str | bytes):
-                raise errors.UserError(
-                    f"example {example.guid}: {type(text).__name__} {text!r} where a text was "
-                    "expected"
-                )
+        _check_texts(example)
     if labelled:
         _label_ids(examples, labels, kind)
+
+
+def _check_texts(example: task_examples.InputExample) -> None:
+    for text in (example.text_a, example.text_b or ""):
+        if not isinstance(text, str | bytes):
+            raise errors.UserError(
+                f"example {example.guid}: {type(text).__name__} {text!r} where a text was expected"
+            )
 
 
 def _encode_example(
@@ -119,11 +115,9 @@ def _encode_example(
     tokenizer: tokenization.FullTokenizer,
 ) -> tuple[list[int], int, bool]:
     """The ids of an example, the length of segment 0, and whether tokens were cut off."""
-    try:
-        ids_a = tokenizer.encode(example.text_a)
-        ids_b = tokenizer.encode(example.text_b) if example.text_b else []
-    except errors.UserError as error:  # None, a number
-        raise errors.UserError(f"example {example.guid}: {error}") from None
+    _check_texts(example)
+    ids_a = tokenizer.encode(example.text_a)
+    ids_b = tokenizer.encode(example.text_b) if example.text_b else []
     kept_a, kept_b = cut(len(ids_a), len(ids_b), max_seq_length)
     was_cut = kept_a + kept_b < len(ids_a) + len(ids_b)
     sep_id = tokenizer.vocab["[SEP]"]
@@ -155,13 +149,6 @@ def _truncate_seq_pair(tokens_a: list[Any], tokens_b: list[Any], max_length: int
     """Truncates a pair of token lists in place to a total length, as the original release does."""
     kept_a, kept_b = _cut_pair(len(tokens_a), len(tokens_b), max_length)
     del tokens_a[kept_a:], tokens_b[kept_b:]
-
-
-def _check_length(max_seq_length: int) -> None:
-    if max_seq_length < 3:
-        raise errors.FlagError(
-            f"--max_seq_length={max_seq_length}: expected at least 3, for [CLS] and two [SEP]"
-        )
 
 
 def _label_ids(
@@ -265,17 +252,17 @@ def convert_single_example(
     Raises:
       errors.UserError: as ``encode``.
     """
-    _check_length(max_seq_length)
     if isinstance(example, task_examples.PaddingInputExample):
         zeros = [0] * max_seq_length
         return task_examples.InputFeatures(zeros, list(zeros), list(zeros), 0, False)
     ids, boundary, _ = _encode_example(example, max_seq_length, tokenizer)
-    make_label_ids = _zero_label_ids if example.label is None else _label_ids
-    label_id = make_label_ids([example], label_list, task_examples.CLASSIFICATION)[0]
+    label_id = 0
+    if example.label is not None:
+        label_id = int(_label_ids([example], label_list, task_examples.CLASSIFICATION)[0])
     if ex_index < NUM_LOGGED:
         _log_example(example, ids, boundary, max_seq_length, tokenizer)
         _log.info("label: %s (id = %s)", example.label, label_id)
-    return task_examples.InputFeatures(*_padded(ids, boundary, max_seq_length), int(label_id))
+    return task_examples.InputFeatures(*_padded(ids, boundary, max_seq_length), label_id)
 
 
 def convert_examples_to_features(

@@ -15,14 +15,7 @@ from system import atomic_files
 from tasks.classifier import data as classifier_data
 from tasks.classifier import features as classifier_features
 from tasks.classifier import task as classifier_task
-from training import (
-    batching,
-    compatibility,
-    fine_tuning,
-    fine_tuning_flags,
-    label_files,
-    run_state,
-)
+from training import batching, compatibility, fine_tuning, fine_tuning_flags, label_files, run_state
 
 _log = logging.getLogger(__name__)
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable
-from typing import Any
 
 from command_line import errors
 from tasks.classifier import custom_task, examples, table_processor
+from tasks.classifier import options as classifier_options
+
+_NO_FLAGS = classifier_options.ClassifierOptions()
 
 
 def _splits(
@@ -170,13 +172,13 @@ def canonical_name(task_name: str, flag: str = "task_name") -> str:
       errors.FlagError: there is no such task.
     """
     lowered = task_name.lower()
-    for name in [*PROCESSORS, *TASKS, "custom"]:
+    known = [*PROCESSORS, *TASKS, "custom"]
+    for name in known:
         if name.lower() == lowered:
             return name
     letters = lowered.replace("-", "").replace("_", "")
     if letters in _ALIASES:
         return _ALIASES[letters]
-    known = [*PROCESSORS, *TASKS, "custom"]
     raise errors.FlagError(
         f"Task not found: --{flag}={task_name}{errors.suggest(lowered, known)}; "
         f"known are {', '.join(known)}"
@@ -198,42 +200,38 @@ def find_directory(glue_dir: str, spec: examples.TaskSpec) -> str:
 
 
 def create_processor(
-    task_name: str, *, xnli_language: str = "zh", skip_bad_rows: bool = False, **custom: Any
+    task_name: str, flags: classifier_options.ClassifierOptions = _NO_FLAGS
 ) -> examples.DataProcessor:
     """Makes the processor of a task.
 
     Args:
       task_name: see ``canonical_name``.
-      xnli_language: one of XNLI_LANGUAGES.
-      skip_bad_rows: see TableProcessor.
-      **custom: arguments of custom_task.CustomProcessor, only for "custom"; None, "", an empty
-        list, and False except for has_header, count as not given.
+      flags: xnli_language, skip_bad_rows, and for "custom" where its data is.
 
     Raises:
       errors.FlagError: there is no such task, or a flag does not fit it.
     """
     name = canonical_name(task_name)
-    # By identity, because the column 0 equals False.
-    given = {
-        key: value
-        for key, value in custom.items()
-        if value is not None
-        and (value is not False or key == "has_header")
-        and value not in ("", [], ())
-    }
     if name == "custom" and name not in PROCESSORS:
-        return custom_task.CustomProcessor(skip_bad_rows=skip_bad_rows, **given)
-    flags = ", ".join(f"--{key}" for key in sorted(given))
-    if flags:
-        raise errors.FlagError(f"{flags} belongs to --task_name=custom, not to {task_name}")
+        return custom_task.CustomProcessor(flags)
+    given = [
+        f"--{flag}"
+        for flag in classifier_options.CUSTOM_FLAGS
+        if getattr(flags, flag) != getattr(_NO_FLAGS, flag)
+    ]
+    if given:
+        raise errors.FlagError(
+            f"{', '.join(given)} belongs to --task_name=custom, not to {task_name}"
+        )
     if name in PROCESSORS:
         return PROCESSORS[name]()
-    if xnli_language not in XNLI_LANGUAGES:
+    language = flags.xnli_language
+    if language not in XNLI_LANGUAGES:
         raise errors.FlagError(
-            f"--xnli_language={xnli_language}: expected one of {', '.join(XNLI_LANGUAGES)}"
+            f"--xnli_language={language}: expected one of {', '.join(XNLI_LANGUAGES)}"
         )
     return table_processor.TableProcessor(
-        TASKS[name], language=xnli_language, skip_bad_rows=skip_bad_rows
+        TASKS[name], language=language, skip_bad_rows=flags.skip_bad_rows
     )
 
 

@@ -94,15 +94,11 @@ def _ratio(numerator: float, denominator: float) -> float:
 
 
 METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
-    "accuracy": accuracy,
-    "f1": f1,
-    "matthews": matthews,
-    "pearson": pearson,
-    "spearman": spearman,
-    "micro_f1": micro_f1,
-    "macro_f1": macro_f1,
-    "exact_match": exact_match,
-}
+    metric.__name__: metric
+    for metric in (
+        accuracy, f1, matthews, pearson, spearman, micro_f1, macro_f1, exact_match,
+    )
+}  # fmt: skip
 
 # The metrics that are defined for a kind of task. Correlations of classes are meaningful only if
 # the classes are ordered.

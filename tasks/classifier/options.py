@@ -10,6 +10,12 @@ from training import fine_tuning_flags
 # What the task writes into --output_dir; see outputs.check_data.
 OUTPUT_FILES = ("labels.txt", "test_results*")
 
+# The flags that only the task "custom" takes.
+CUSTOM_FLAGS = (
+    "has_header", "label_column", "labels", "multi_label", "regression",
+    "text_a_column", "text_b_column", "train_file", "dev_file", "test_file",
+)  # fmt: skip
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassifierOptions:

@@ -6,12 +6,13 @@ that are left out of training data, or look wrong, are counted and reported once
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import os
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from command_line import errors
 from system import inputs
@@ -42,7 +43,6 @@ class TableProcessor(examples.DataProcessor):
         self.metrics = spec.metrics
         self.language = language
         self.skip_bad_rows = skip_bad_rows or spec.skip_bad_rows
-        self._label_set: frozenset[str] | None = None
 
     def get_train_examples(self, data_dir: str) -> list[examples.InputExample]:
         return self._read_all("train", data_dir)
@@ -91,7 +91,7 @@ class TableProcessor(examples.DataProcessor):
         names = [name.format(language=self.language) for name in self.split(part).files]
         for name in names:
             for path in (os.path.join(data_dir, name), os.path.join(data_dir, f"{name}.gz")):
-                if _is_file(path):
+                if inputs.is_file(path):
                     return [path]
         folder = os.path.join(data_dir, self.spec.directory)
         hint = "check --data_dir"
@@ -125,22 +125,19 @@ class TableProcessor(examples.DataProcessor):
             examples.regression_value(text)
             return text
         if self.kind == examples.MULTI_LABEL:
-            labels = parse_label_set(text)
-            for label in labels:
-                self._check_label(label)
-            return labels
-        label = self.spec.renamed.get(text.strip(), text.strip())
-        self._check_label(label)
-        return label
+            return [self._checked(label) for label in parse_label_set(text)]
+        return self._checked(self.spec.renamed.get(text.strip(), text.strip()))
 
-    def _check_label(self, label: str) -> None:
-        if self._label_set is None:
-            self._label_set = frozenset(self.get_labels())
-        if label in self._label_set:
-            return
-        labels = self.get_labels()
-        known = ", ".join(map(repr, labels[:10])) + (", …" if len(labels) > 10 else "")
-        raise ValueError(f"label {tables.excerpt(label)} is not one of {known}")
+    @functools.cached_property
+    def _label_set(self) -> frozenset[str]:
+        return frozenset(self.get_labels())
+
+    def _checked(self, label: str) -> str:
+        if label not in self._label_set:
+            labels = self.get_labels()
+            known = ", ".join(map(repr, labels[:10])) + (", …" if len(labels) > 10 else "")
+            raise ValueError(f"label {tables.excerpt(label)} is not one of {known}")
+        return label
 
 
 def parse_label_set(text: str) -> list[str]:
@@ -208,13 +205,6 @@ def find_columns(table: tables.Table, split: examples.Split, part: str) -> Colum
     return Columns(text_a, text_b, column)
 
 
-def _is_file(path: str) -> bool:
-    try:
-        return inputs.expand("data_dir", path)[:1] == [path]
-    except errors.UserError:
-        return False
-
-
 class _Reader:
     """Reads one file as examples and reports what looks wrong in it."""
 
@@ -255,9 +245,8 @@ class _Reader:
         if label is not None and label == self._processor.spec.skipped_label:
             self._skip(f"labelled {label!r}", row)
             return None
-        name: Any = row.line - 1
-        if split.guid_column is not None:
-            name = table.cell(row, split.guid_column)
+        column = split.guid_column
+        name = row.line - 1 if column is None else table.cell(row, column)
         text_b = None if self._text_b is None else self._text(row, self._text_b)
         return examples.InputExample(
             f"{split.guid}-{name}", self._text(row, self._text_a), text_b, label
@@ -295,9 +284,8 @@ class _Reader:
         except ValueError as error:
             if is_test:
                 return None  # a placeholder such as -1
-            raise self._table.cell_error(
-                row, self._label, error, self._processor.label_hint
-            ) from None
+            hint = self._processor.label_hint
+            raise self._table.cell_error(row, self._label, error, hint) from None
 
     def _check_header(self) -> None:
         """Warns if the first line is read as the header but looks like something else."""
@@ -311,21 +299,16 @@ class _Reader:
             return  # the columns were found by name, so it is a header
         for column, name in zip((self._text_a, self._text_b), split.names, strict=False):
             if isinstance(column, int) and header[column].lower() != name.lower():
-                _log.warning(
+                warning = (
                     "%s:1: taken as the header, but column %d is %s, not %r; is it a row of data, "
-                    "or the file of another task?",
-                    table.path,
-                    column,
-                    tables.excerpt(header[column]),
-                    name,
+                    "or the file of another task?"
                 )
+                _log.warning(warning, table.path, column, tables.excerpt(header[column]), name)
                 return
         if self._has_valid_label(header) or _is_number(header[0]):
-            _log.warning(
-                "%s:1: taken as the header, but it looks like a row of data: %s",
-                table.path,
-                tables.excerpt("\t".join(header)),
-            )
+            text = tables.excerpt("\t".join(header))
+            warning = "%s:1: taken as the header, but it looks like a row of data: %s"
+            _log.warning(warning, table.path, text)
 
     def _has_valid_label(self, header: Sequence[str]) -> bool:
         if self._label is None or not self._table.has_cell(tables.Row(1, header), self._label):
@@ -336,34 +319,28 @@ class _Reader:
             return False
 
     def _report(self, count: int) -> None:
-        path = self._table.path
+        path, header = self._table.path, self._table.header
         for reason, lines in self._skipped_lines.items():
-            _log.warning(
-                "%s: left out %d rows %s (%s)", path, len(lines), reason, _format_lines(lines)
-            )
-        if self._surrogate_lines:
-            _log.warning(
+            warning = "%s: left out %d rows %s (%s)"
+            _log.warning(warning, path, len(lines), reason, _format_lines(lines))
+        if lines := self._surrogate_lines:
+            warning = (
                 "%s: %d rows have half of a surrogate pair, such as \\ud83d alone, in a text; it "
-                "is not a character and is ignored (%s)",
-                path,
-                len(self._surrogate_lines),
-                _format_lines(self._surrogate_lines),
+                "is not a character and is ignored (%s)"
             )
-        if self._long_lines:
-            _log.warning(
-                "%s: %d rows have more columns than the %d %s (%s); does a text contain a tab "
-                "or comma that shifts the other columns?",
-                path,
-                len(self._long_lines),
-                self._width,
-                "expected" if self._table.header is None else "of the header",
-                _format_lines(self._long_lines),
+            _log.warning(warning, path, len(lines), _format_lines(lines))
+        if lines := self._long_lines:
+            warning = (
+                "%s: %d rows have more columns than the %d %s (%s); does a text contain a tab or "
+                "comma that shifts the other columns?"
             )
+            width = (self._width, "expected" if header is None else "of the header")
+            _log.warning(warning, path, len(lines), *width, _format_lines(lines))
         if not count:
             has_languages = self._split.language_column is not None
             language = f" of language {self._processor.language!r}" if has_languages else ""
             raise errors.UserError(f"{path} has no rows{language} for the {self._part} set")
-        skipped = ", skipped 1 header" if self._table.header is not None else ""
+        skipped = ", skipped 1 header" if header is not None else ""
         _log.info("read %d rows from %s%s", count, path, skipped)
 
 

@@ -7,8 +7,9 @@ Tab separated files follow the original release and GLUE: no quoting, one line i
 from __future__ import annotations
 
 import csv
+import functools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from command_line import errors
@@ -17,9 +18,8 @@ from system import inputs
 Column = int | str  # a number from 0 (-1: the last), or a name in the header or a JSON key
 
 _EXCERPT_LENGTH = 40  # characters
-_MAX_CELL_LENGTH = (
-    2**31 - 1
-)  # characters; the largest limit that the csv module accepts on every system
+# Characters; the largest limit that the csv module accepts on every system.
+_MAX_CELL_LENGTH = 2**31 - 1
 _HINTS = {
     "tsv": "is the file tab separated?",
     "csv": "is the file comma separated?",
@@ -271,10 +271,6 @@ def _quoting_message(reason: str, quote: str) -> str:
     return f"{reason}; a quote inside a quoted cell is written twice"
 
 
-def _comma_separated(path: str) -> Iterator[Row]:
-    return _quoted(path, ",", '"')
-
-
 def _json_lines(path: str) -> Iterator[Row]:
     for number, line in enumerate(_lines(path), 1):
         if not line.strip():
@@ -292,4 +288,8 @@ def _json_lines(path: str) -> Iterator[Row]:
         yield Row(number, value)
 
 
-_READERS = {"tsv": _tab_separated, "csv": _comma_separated, "json": _json_lines}
+_READERS: dict[str, Callable[[str], Iterator[Row]]] = {
+    "tsv": _tab_separated,
+    "csv": functools.partial(_quoted, separator=",", quote='"'),
+    "json": _json_lines,
+}

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from command_line import errors
 from tasks.classifier import examples as task_examples
 from tasks.classifier import glue_tasks, table_processor
+from tasks.classifier import options as classifier_options
 
 # Task -> further test sets that its model predicts.
 _OTHER_TESTS = {"mnli": ("mnli-mm", "ax")}
@@ -44,7 +45,9 @@ def read(task: str, data_dir: str, *, skip_bad_rows: bool = False) -> TaskData:
     Raises:
       errors.UserError: a folder or file is missing, or a row is invalid.
     """
-    processor = glue_tasks.create_processor(task, skip_bad_rows=skip_bad_rows)
+    processor = glue_tasks.create_processor(
+        task, classifier_options.ClassifierOptions(skip_bad_rows=skip_bad_rows)
+    )
     folder = glue_tasks.find_directory(data_dir, glue_tasks.TASKS[task])
     train_rows = len(processor.get_train_examples(folder))
     label_shares = dev_label_shares(task, data_dir)

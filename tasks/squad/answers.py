@@ -10,6 +10,7 @@ Axes: N windows, Q questions, B windows of a block, S best starts or ends of a w
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -78,59 +79,32 @@ class Answers(NamedTuple):
         return self._replace(predictions=predictions)
 
 
-# --------------------------------------------------------------------------------------------------
-# Candidates
-# --------------------------------------------------------------------------------------------------
-
-
-class _Candidates(NamedTuple):
-    """Possible answers, by question, the best first.
-
-    Attributes:
-      offsets: int64 [Q + 1]; question k has the candidates offsets[k] up to offsets[k + 1].
-      first, last: int32, pieces of the context.
-      start_logits, end_logits: float64.
-    """
-
-    offsets: np.ndarray
-    first: np.ndarray
-    last: np.ndarray
-    start_logits: np.ndarray
-    end_logits: np.ndarray
-
-
 def _candidates(
     features: squad_features.Features,
     logits: squad_logits.Logits,
     options: squad_options.SquadOptions,
     questions: int,
-) -> _Candidates:
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Possible answers, by question, the best first.
+
+    Returns:
+      Offsets, int64 [Q + 1]: question k has the candidates offsets[k] up to offsets[k + 1]; and of
+      each candidate first and last piece of the context, start and end logit in float64.
+    """
     block = max(1, _BLOCK_PAIRS // options.n_best_size**2)
     count = len(features.example_index)
     parts = [
         _valid_pairs(features, logits, np.arange(first, min(first + block, count)), options)
-        for first in range(0, count, block)
+        for first in range(0, max(count, 1), block)
     ]
-    rows, starts, ends, start_logits, end_logits = (
-        np.concatenate(arrays) for arrays in zip(_no_pairs(), *parts, strict=True)
-    )
+    rows, starts, ends, start_logits, end_logits = map(np.concatenate, zip(*parts, strict=True))
     example = features.example_index[rows]
     # lexsort is stable, so equal scores keep the order of windows and ranks.
     order = np.lexsort((-(start_logits + end_logits), example))
     shift = (features.doc_start - features.doc_offset)[rows]
+    columns = (starts + shift, ends + shift, start_logits, end_logits)
     offsets = np.searchsorted(example[order], np.arange(questions + 1))
-    return _Candidates(
-        offsets,
-        (starts + shift)[order],
-        (ends + shift)[order],
-        start_logits[order],
-        end_logits[order],
-    )
-
-
-def _no_pairs() -> tuple[np.ndarray, ...]:
-    integers, floats = np.zeros(0, np.int64), np.zeros(0)
-    return integers, integers, integers, floats, floats
+    return offsets, [column[order] for column in columns]
 
 
 def _valid_pairs(
@@ -168,7 +142,7 @@ def _largest(logits: ragged.Ragged, rows: np.ndarray, size: int) -> tuple[np.nda
       positions beyond its end, which the caller must reject.
     """
     lengths = logits.lengths[rows]
-    columns = np.arange(lengths.max())
+    columns = np.arange(lengths.max(initial=0))
     real = columns < lengths[:, None]
     table = np.full(real.shape, np.inf, np.float32)
     source = (logits.offsets[rows][:, None] + columns)[real]
@@ -189,11 +163,6 @@ def _nulls(
     nulls = np.zeros([2, questions])
     nulls[:, example] = start[order[first]], end[order[first]]
     return nulls[0], nulls[1]
-
-
-# --------------------------------------------------------------------------------------------------
-# Answers
-# --------------------------------------------------------------------------------------------------
 
 
 def answer(
@@ -222,22 +191,19 @@ def answer(
     """
     squad_logits.check(features, logits)
     questions = examples.questions
-    candidates = _candidates(features, logits, options, len(questions))
-    offsets = candidates.offsets.tolist()
+    offsets, columns = _candidates(features, logits, options, len(questions))
     null_logits = np.stack(_nulls(features, logits, len(questions)), axis=1).tolist()
-    passages = squad_texts.Passages(
-        examples.contexts, features, tokenizer, options.exact_answer_texts, options.verbose_logging
-    )
+    passages = squad_texts.Passages(examples.contexts, features, tokenizer, options)
     entries: list[list[Entry]] = [[]] * len(questions)
     # Grouped by context, so that its words and texts are computed once and need not be kept.
     order = sorted(range(len(questions)), key=lambda index: questions[index].paragraph)
     for paragraph, indexes in itertools.groupby(order, lambda index: questions[index].paragraph):
-        passage = passages.passage(paragraph)
+        text_of = functools.cache(passages.passage(paragraph).text)
         for index in indexes:
             part = slice(offsets[index], offsets[index + 1])
-            ranked = zip(*(values[part].tolist() for values in candidates[1:]), strict=True)
+            ranked = zip(*(values[part].tolist() for values in columns), strict=True)
             null = null_logits[index] if options.version_2_with_negative else None
-            entries[index] = _nbest(ranked, null, passage.text, options.n_best_size)
+            entries[index] = _nbest(ranked, null, text_of, options.n_best_size)
     return _answers(questions, entries, null_logits, options)
 
 
@@ -251,10 +217,10 @@ def _answers(
     nbest = dict(zip(ids, entries, strict=True))
     if not options.version_2_with_negative:
         return Answers({qas_id: ranked[0].text for qas_id, ranked in nbest.items()}, nbest, {})
-    odds = {
-        qas_id: _null_odds(ranked, start + end)
-        for qas_id, ranked, (start, end) in zip(ids, entries, null_logits, strict=True)
-    }
+    odds = {}
+    for qas_id, ranked, null in zip(ids, entries, null_logits, strict=True):
+        gaps = (sum(null) - x.start_logit - x.end_logit for x in ranked if x.text)
+        odds[qas_id] = next(gaps, ONLY_NULL)
     threshold = 0.0 if options.tunes_threshold else float(options.null_score_diff_threshold)
     return Answers({}, nbest, odds).with_threshold(threshold)
 
@@ -265,14 +231,10 @@ def _nbest(
     text_of: Callable[[int, int], squad_texts.Text],
     size: int,
 ) -> list[Entry]:
-    """The n-best list of a question.
+    """The n-best list of a question, of candidates as ``_candidates`` gives them.
 
-    Args:
-      ranked: first and last piece, start and end logit of its candidates, the best first.
-      null: in version 2 the start and end logit of "no answer", which competes with the candidates;
-        the list may then have one entry more than ``size``.
-      text_of: first and last piece → text, start, end.
-      size: the maximum number of entries.
+    ``null``, in version 2 the start and end logit of "no answer", competes with the candidates; the
+    list may then have one entry more than ``size``.
     """
     no_answer = (*null, -1, -1) if null else None
     entries: dict[str, tuple[Any, ...]] = {}
@@ -299,10 +261,3 @@ def _softmax(scores: Sequence[float]) -> list[float]:
     exponentials = [math.exp(score - highest) for score in scores]
     total = sum(exponentials)
     return [value / total for value in exponentials]
-
-
-def _null_odds(entries: Sequence[Entry], null_score: float) -> float:
-    for entry in entries:
-        if entry.text:
-            return null_score - entry.start_logit - entry.end_logit
-    return ONLY_NULL

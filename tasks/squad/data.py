@@ -13,7 +13,6 @@ from tasks.squad import examples as squad_examples
 from tasks.squad import json_layout, prediction_files
 from tasks.squad import options as squad_options
 from tasks.squad import scores as squad_scores
-from tasks.squad import windows as squad_windows
 from training import fine_tuning_flags
 
 _log = logging.getLogger(__name__)
@@ -98,16 +97,16 @@ def _members(init_checkpoint: str) -> tuple[str, ...]:
 
 def _check_ensemble(flags: fine_tuning_flags.FineTuningFlags, members: Sequence[str]) -> None:
     """Refuses what several models cannot do together."""
-    for flag, value in (
-        ("do_train", flags.tuning.do_train),
-        ("do_export", flags.task.do_export),
-        ("eval_checkpoint", flags.run.eval_checkpoint),
-    ):
-        if value:
-            raise errors.FlagError(
-                f"--init_checkpoint names {len(members)} models ({', '.join(members)}), which can "
-                f"only predict together; --{flag} takes one"
-            )
+    refused = {
+        "do_train": flags.tuning.do_train,
+        "do_export": flags.task.do_export,
+        "eval_checkpoint": flags.run.eval_checkpoint,
+    }
+    for flag in filter(refused.get, refused):
+        raise errors.FlagError(
+            f"--init_checkpoint names {len(members)} models ({', '.join(members)}), which can "
+            f"only predict together; --{flag} takes one"
+        )
 
 
 class SquadData:
@@ -120,21 +119,12 @@ class SquadData:
     Attributes:
       examples: questions of the sets that were read.
       references: right answers by question id, of the sets that are to be scored.
-      sizes: of the windows.
       members: see above.
-
-    Raises:
-      errors.FlagError: sizes that do not fit each other.
     """
 
     def __init__(self, task: squad_options.SquadOptions, members: Sequence[str] = ()):
         self._task = task
         self.members = tuple(members)
-        self.sizes = squad_windows.Sizes(
-            max_seq_length=task.max_seq_length,
-            doc_stride=task.doc_stride,
-            max_query_length=task.max_query_length,
-        )
         self.examples: dict[str, squad_examples.Examples] = {}
         self.references: dict[str, dict[str, list[str]]] = {}
 

@@ -20,8 +20,6 @@ from tasks.squad import json_layout
 
 _log = logging.getLogger(__name__)
 
-ANSWER_POLICIES = ("error", "first", "shortest", "all")
-
 # The only characters that separate words in the original release; str.split knows more.
 _WORD_SPACE = " \t\r\n\u202f"
 _WORD = re.compile(f"[^{_WORD_SPACE}]+")
@@ -128,11 +126,6 @@ def shuffled(examples: Examples) -> Examples:
     return examples._replace(questions=questions)
 
 
-# --------------------------------------------------------------------------------------------------
-# The file
-# --------------------------------------------------------------------------------------------------
-
-
 def read(path: str, **flags: Any) -> Examples:
     """Reads a file; ``flags`` are those of ``parse``."""
     return parse(json_layout.load(path), path, **flags)
@@ -186,19 +179,10 @@ def parse(
     return Examples(contexts, questions, reader.summary)
 
 
-# --------------------------------------------------------------------------------------------------
-# Questions and answers
-# --------------------------------------------------------------------------------------------------
-
-
 class _Reader:
     """Makes examples of questions and counts them."""
 
     def __init__(self, source: str, is_training: bool, version_2: bool, answer_policy: str):
-        if answer_policy not in ANSWER_POLICIES:
-            raise errors.FlagError(
-                f"--answer_policy={answer_policy}: expected one of {', '.join(ANSWER_POLICIES)}"
-            )
         self.summary = Summary()
         self._source = source
         self._is_training = is_training
@@ -277,14 +261,8 @@ class _Reader:
     def _warn(self, reason: str, qas_id: str, text: str, start: int) -> None:
         self._warned[reason] += 1
         if self._warned[reason] <= _MAX_WARNINGS:
-            _log.warning(
-                "%s: question %s skips answer %r at %d: %s",
-                self._source,
-                qas_id,
-                text,
-                start,
-                reason,
-            )
+            line = "%s: question %s skips answer %r at %d: %s"
+            _log.warning(line, self._source, qas_id, text, start, reason)
 
     def report(self, contexts: Sequence[str], questions: Sequence[Question]) -> None:
         """Logs other irregularities of the file: repeated ids, empty contexts, unused answers."""
@@ -295,11 +273,8 @@ class _Reader:
             if other is question or (self._is_training and self._policy == "all"):
                 continue
             repeated.append(question.qas_id)
-            same = (contexts[other.paragraph], other.text) == (
-                contexts[question.paragraph],
-                question.text,
-            )
-            if not self._is_training and not same:
+            texts = {(contexts[q.paragraph], q.text) for q in (other, question)}
+            if not self._is_training and len(texts) > 1:
                 raise errors.UserError(
                     f"{self._source}: two different questions have the id {question.qas_id}, so "
                     "one of their answers would be lost; give each an id of its own"
@@ -312,11 +287,10 @@ class _Reader:
                 "%s: the context is empty for questions %s", self._source, errors.some(empty)
             )
         if not self._is_training and not self._version_2 and self.summary.impossible:
+            hint = "but each will get an answer; --version_2_with_negative allows none"
+            count = self.summary.impossible
             _log.warning(
-                "%s has %d unanswerable questions (is_impossible), but each will get an answer; "
-                "--version_2_with_negative allows none",
-                self._source,
-                self.summary.impossible,
+                "%s has %d unanswerable questions (is_impossible), %s", self._source, count, hint
             )
 
 

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import tokenization
 from system import worker_pool
 from tasks.squad import examples as squad_examples
+from tasks.squad import options as squad_options
 from tasks.squad import windows as squad_windows
 from training import progress, ragged
 
@@ -90,17 +91,15 @@ class Features(NamedTuple):
 def build(
     examples: squad_examples.Examples,
     tokenizer: tokenization.FullTokenizer,
-    sizes: squad_windows.Sizes,
-    num_workers: int = 0,
+    options: squad_options.SquadOptions,
 ) -> Features:
     """Makes the windows of all questions.
 
     Args:
       examples: ``squad_examples.read``; for training ``squad_examples.shuffled``.
       tokenizer: of the model.
-      sizes: of the windows.
-      num_workers: processes; 0: one per core if the text is long enough to gain from it; 1: only
-        this process. The features do not depend on it.
+      options: sizes of the windows, and num_workers: 0 is one per core if the text is long enough
+        to gain from it, 1 only this process. The features do not depend on it.
 
     Returns:
       The windows. A question with an empty context has none.
@@ -109,10 +108,10 @@ def build(
       errors.UserError: a worker process died.
     """
     chunks = _chunks(examples)
-    count = min(num_workers, len(chunks)) or _worthwhile_workers(examples)
+    count = min(options.num_workers, len(chunks)) or _worthwhile_workers(examples)
     display = progress.Pass("made windows of", len(examples.questions))
     parts = []
-    results = _make_parts(squad_windows.WindowMaker(tokenizer, sizes), chunks, count)
+    results = _make_parts(squad_windows.WindowMaker(tokenizer, options), chunks, count)
     for chunk, part in zip(chunks, results, strict=True):
         parts.append(part)
         questions = sum(len(paragraph.questions) for paragraph in chunk)
@@ -159,11 +158,6 @@ def with_whole_answer(features: Features) -> Features:
     return _take(features, np.flatnonzero((features.start_positions > 0) | features.is_impossible))
 
 
-# --------------------------------------------------------------------------------------------------
-# All paragraphs
-# --------------------------------------------------------------------------------------------------
-
-
 def _chunks(examples: squad_examples.Examples) -> list[list[squad_windows.Paragraph]]:
     """The paragraphs in order, in portions of about equal work; empty if they have no questions."""
     paragraphs = [squad_windows.Paragraph(context, []) for context in examples.contexts]
@@ -204,7 +198,8 @@ def _join(parts: Sequence[squad_windows.Windows], examples: squad_examples.Examp
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("lengths", "table", "counts")
     )
-    columns = dict(zip(squad_windows.COLUMNS, np.ascontiguousarray(table.T), strict=True))
+    by_window = table.reshape(-1, len(squad_windows.COLUMNS))
+    columns = dict(zip(squad_windows.COLUMNS, np.ascontiguousarray(by_window.T), strict=True))
     input_ids = _ragged([part.ids for part in parts], lengths)
     positions = np.arange(len(input_ids.values)) - np.repeat(input_ids.offsets[:-1], lengths)
     segments = (positions >= np.repeat(columns["doc_offset"], lengths)).astype(np.int32)
@@ -231,7 +226,7 @@ def _offsets(lengths: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
-def _ragged(values: Sequence[np.ndarray], lengths: np.ndarray) -> ragged.Ragged:
+def _ragged(values: Sequence[Any], lengths: np.ndarray) -> ragged.Ragged:
     return ragged.Ragged(np.concatenate(values), _offsets(lengths))
 
 

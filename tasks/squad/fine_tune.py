@@ -13,14 +13,7 @@ from system import atomic_files
 from tasks.squad import data as squad_data
 from tasks.squad import ensemble, prediction_files, predictor, windowed_data
 from tasks.squad import task as squad_task
-from training import (
-    batching,
-    compatibility,
-    evaluation,
-    fine_tuning,
-    fine_tuning_flags,
-    run_state,
-)
+from training import batching, compatibility, evaluation, fine_tuning, fine_tuning_flags, run_state
 
 _log = logging.getLogger(__name__)
 
@@ -139,15 +132,10 @@ class SquadFineTuning(fine_tuning.FineTuning):
         self._predictor.keep_threshold()
         if not self.trainer.is_chief:
             return
-        task, directory = self.flags.task, self.flags.run.output_dir
-        prediction_files.write(
-            directory, answers, offsets=task.nbest_offsets, ensure_ascii=task.ensure_ascii
-        )
-        _log.info(
-            "wrote the answers to %d questions to %s",
-            len(answers.predictions),
-            os.path.join(directory, "predictions.json"),
-        )
+        directory = self.flags.run.output_dir
+        prediction_files.write(directory, answers, self.flags.task)
+        path = os.path.join(directory, "predictions.json")
+        _log.info("wrote the answers to %d questions to %s", len(answers.predictions), path)
 
     def export(self, path: str) -> None:
         export.save_span_model(path, self._task, self.flags.text)

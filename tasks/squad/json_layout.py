@@ -14,10 +14,6 @@ from typing import Any, NamedTuple
 from command_line import errors
 from system import inputs
 
-# --------------------------------------------------------------------------------------------------
-# Parsing
-# --------------------------------------------------------------------------------------------------
-
 
 def load(path: str, layout: str = "SQuAD") -> Any:
     """Parses a JSON file.
@@ -33,14 +29,7 @@ def load(path: str, layout: str = "SQuAD") -> Any:
 
 
 def parse(data: bytes, path: str, layout: str = "SQuAD", number: int | None = None) -> Any:
-    """Parses JSON text; as ``load``.
-
-    Args:
-      data: UTF-8.
-      path: its file, for messages.
-      layout: see ``load``.
-      number: line number, from 1, if ``data`` is a single line of the file.
-    """
+    """As ``load``, of UTF-8 text: a whole file, or the single line of this number, from 1."""
     where = path if number is None else f"{path}:{number}"
     try:
         return json.loads(data.decode("utf-8-sig"))
@@ -53,19 +42,14 @@ def parse(data: bytes, path: str, layout: str = "SQuAD", number: int | None = No
             f"{path}:{number or error.lineno}: not JSON in the layout of {layout}: {error.msg}, "
             f"column {error.colno}{lines}"
         ) from None
-    except RecursionError:
-        raise errors.UserError(
-            f"{where}: lists or objects are nested too deeply; expected the layout of {layout}"
-        ) from None
-    except ValueError:  # the only other cause: an integer of more digits than Python converts
-        raise errors.UserError(
-            f"{where}: a number has too many digits; expected the layout of {layout}"
-        ) from None
+    except (RecursionError, ValueError) as error:
+        # The only other ValueError is an integer of more digits than Python converts.
+        is_deep = isinstance(error, RecursionError)
+        flaw = (
+            "lists or objects are nested too deeply" if is_deep else "a number has too many digits"
+        )
+        raise errors.UserError(f"{where}: {flaw}; expected the layout of {layout}") from None
 
-
-# --------------------------------------------------------------------------------------------------
-# Access to values
-# --------------------------------------------------------------------------------------------------
 
 _NAMES = {
     dict: "an object",

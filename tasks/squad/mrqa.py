@@ -31,40 +31,44 @@ def read(path: str) -> dict[str, Any]:
         answer.
     """
     paragraphs = []
+    ids: set[str] = set()
     unanswered: list[str] = []
-    questions = _Questions()
-    count = 0
+    mismatched: list[str] = []
     for node in _contexts(path):
-        context = node.take("context", str)
-        qas = [questions.convert(context, question) for question in node.objects("qas")]
-        count += len(qas)
-        unanswered += [qa["id"] for qa in qas if not qa["answers"]]
-        qas = [qa for qa in qas if qa["answers"]]
+        context, qas = node.take("context", str), []
+        for question in node.objects("qas"):
+            qas_id = _new_id(question, ids)
+            text = question.take("question", str)
+            answers = list(_answers(context, question))
+            if any(_letters(answer["text"]) != _letters(given) for answer, given in answers):
+                mismatched.append(qas_id)
+            if answers:
+                answer_list = [answer for answer, _ in answers]
+                qas.append({"id": qas_id, "question": text, "answers": answer_list})
+            else:
+                unanswered.append(qas_id)
         if qas:
             paragraphs.append({"context": context, "qas": qas})
-    if not count:
+    if not ids:
         raise errors.UserError(f"{path}: there is no question in it")
-    if unanswered:
-        _log.warning(
-            "%s: %d of %d questions have no detected answer and are left out: %s",
-            path,
-            len(unanswered),
-            count,
-            errors.some(unanswered),
-        )
-    if questions.mismatched:
-        _log.warning(
-            "%s: the places of %d questions' answers have another text than the answer says; what "
-            "stands at the place is taken: %s",
-            path,
-            len(questions.mismatched),
-            errors.some(questions.mismatched),
-        )
+    _warn(path, len(ids), unanswered, mismatched)
     if not paragraphs:
         raise errors.UserError(
-            f"{path}: none of its {count} questions has a detected answer, so nothing is left"
+            f"{path}: none of its {len(ids)} questions has a detected answer, so nothing is left"
         )
     return {"version": "1.1", "data": [{"title": "MRQA", "paragraphs": paragraphs}]}
+
+
+def _warn(path: str, count: int, unanswered: list[str], mismatched: list[str]) -> None:
+    if unanswered:
+        line = "%s: %d of %d questions have no detected answer and are left out: %s"
+        _log.warning(line, path, len(unanswered), count, errors.some(unanswered))
+    if mismatched:
+        line = (
+            "%s: the places of %d questions' answers have another text than the answer says; what "
+            "stands at the place is taken: %s"
+        )
+        _log.warning(line, path, len(mismatched), errors.some(mismatched))
 
 
 def _contexts(path: str) -> Iterator[json_layout.Node]:
@@ -79,41 +83,24 @@ def _contexts(path: str) -> Iterator[json_layout.Node]:
         yield node
 
 
-class _Questions:
-    """Converts questions and checks them against earlier ones.
-
-    Attributes:
-      mismatched: ids of questions with an answer that differs from the text at its place.
-    """
-
-    def __init__(self) -> None:
-        self.mismatched: list[str] = []
-        self._ids: set[str] = set()
-
-    def convert(self, context: str, question: json_layout.Node) -> dict[str, Any]:
-        """A question in the layout of SQuAD, with the first place of each answer."""
-        qas_id = question.take("qid", str)
-        if qas_id in self._ids:
-            raise errors.UserError(
-                f"{question.source}: {question.path('qid')} {qas_id!r} is that of an earlier "
-                "question; give each question an id of its own"
-            )
-        self._ids.add(qas_id)
-        answers = list(_answers(context, question))
-        if any(_letters(answer["text"]) != _letters(text) for answer, text in answers):
-            self.mismatched.append(qas_id)
-        return {
-            "id": qas_id,
-            "question": question.take("question", str),
-            "answers": [answer for answer, _ in answers],
-        }
+def _new_id(question: json_layout.Node, ids: set[str]) -> str:
+    """The id of a question, which is added to those of earlier ones."""
+    qas_id = question.take("qid", str)
+    if qas_id in ids:
+        raise errors.UserError(
+            f"{question.source}: {question.path('qid')} {qas_id!r} is that of an earlier "
+            "question; give each question an id of its own"
+        )
+    ids.add(qas_id)
+    return qas_id
 
 
 def _answers(context: str, question: json_layout.Node) -> Iterator[tuple[dict[str, Any], str]]:
     """Each answer at the first of its places, and the text that the file gives for it."""
     for answer in question.objects("detected_answers"):
         for span in answer.take("char_spans", list)[:1]:
-            if not _is_span(span, len(context)):
+            is_pair = type(span) is list and list(map(type, span)) == [int, int]
+            if not is_pair or not 0 <= span[0] <= span[1] < len(context):
                 raise errors.UserError(
                     f"{answer.source}: {answer.path('char_spans')}[0] is {span}; expected first "
                     f"and last character in a context of {len(context)}"
@@ -126,10 +113,3 @@ def _answers(context: str, question: json_layout.Node) -> Iterator[tuple[dict[st
 def _letters(text: str) -> str:
     """Letters and digits in one case: answer and context may differ in everything else."""
     return "".join(filter(str.isalnum, text.casefold()))
-
-
-def _is_span(span: Any, length: int) -> bool:
-    if type(span) is not list or list(map(type, span)) != [int, int]:
-        return False
-    first, last = span
-    return 0 <= first <= last < length

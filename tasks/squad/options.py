@@ -89,6 +89,11 @@ class SquadOptions:
     )
 
     def __post_init__(self) -> None:
+        if self.max_seq_length <= self.max_query_length + 3:
+            raise errors.FlagError(
+                f"--max_seq_length={self.max_seq_length} leaves no room for the context: expected "
+                f"more than --max_query_length + 3 = {self.max_query_length + 3}"
+            )
         threshold = self.null_score_diff_threshold
         try:
             is_number = math.isfinite(float(threshold))

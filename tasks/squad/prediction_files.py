@@ -11,6 +11,7 @@ from json import encoder
 from command_line import errors
 from system import atomic_files
 from tasks.squad import answers as squad_answers
+from tasks.squad import options as squad_options
 
 _PREDICTIONS, _NBEST, _NULL_ODDS = "predictions.json", "nbest_predictions.json", "null_odds.json"
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -38,9 +39,7 @@ def check_places(directory: str, version_2: bool) -> None:
 def write(
     directory: str,
     answers: squad_answers.Answers,
-    *,
-    offsets: bool = False,
-    ensure_ascii: bool = True,
+    options: squad_options.SquadOptions,
 ) -> None:
     """Writes predictions.json, nbest_predictions.json and, in version 2, null_odds.json.
 
@@ -50,18 +49,17 @@ def write(
     Args:
       directory: it exists.
       answers: of ``squad_answers.answer``.
-      offsets: add ``start`` and ``end``, characters of the context, to the n-best entries.
-      ensure_ascii: write other characters as ``\\uXXXX``; otherwise as they are, in UTF-8.
+      options: nbest_offsets and ensure_ascii.
     """
     import tensorflow as tf
 
     texts = {
-        _PREDICTIONS: map_json(answers.predictions, ensure_ascii),
-        _NBEST: nbest_json(answers.nbest, offsets, ensure_ascii),
+        _PREDICTIONS: map_json(answers.predictions, options.ensure_ascii),
+        _NBEST: nbest_json(answers.nbest, options.nbest_offsets, options.ensure_ascii),
     }
     odds = os.path.join(directory, _NULL_ODDS)
     if answers.null_odds:
-        texts[_NULL_ODDS] = map_json(answers.null_odds, ensure_ascii)
+        texts[_NULL_ODDS] = map_json(answers.null_odds, options.ensure_ascii)
     written: dict[str, str] = {}  # temporary path → final path
     try:
         for name, text in texts.items():

@@ -43,9 +43,6 @@ class Predictor:
         self._run = flags.run
         self._init_checkpoints = members
         self._members = members if len(members) > 1 else ()
-        self._same_file = bool(self._task.dev_file) and (
-            self._task.dev_file == self._task.predict_file
-        )
         self._tuned: tuple[float, float] | None = None
         self._cached: tuple[Any, squad_answers.Answers] | None = None
 
@@ -55,21 +52,23 @@ class Predictor:
             variables = self._trainer.state.variables
             weights = {name: variables[name].numpy() for name in threshold.WEIGHTS}
             return threshold.digest([weights])
-        found = [restore.open_checkpoint(member) for member in self._members]
-        return threshold.digest(member.read(threshold.WEIGHTS) for member in found)
+        checkpoints = map(restore.open_checkpoint, self._members)
+        return threshold.digest(weights.read(threshold.WEIGHTS) for weights in checkpoints)
 
     def _kept_threshold(self) -> float:
         """What an earlier run found for the model."""
-        places = file_names.run_directories([self._run.named_checkpoint, *self._init_checkpoints])
-        places.append(self._run.output_dir)
-        found = threshold.find(places, self._model())
-        if found is None:
+        directories = file_names.run_directories(
+            [self._run.named_checkpoint, *self._init_checkpoints]
+        )
+        directories.append(self._run.output_dir)
+        match = threshold.find(directories, self._model())
+        if match is None:
             raise errors.UserError(
                 "--null_score_diff_threshold=auto: no null_threshold.json in "
-                f"{' or '.join(places)}; give a --dev_file to tune it on"
+                f"{' or '.join(directories)}; give a --dev_file to tune it on"
             )
-        _log.info("null_score_diff_threshold %s of %s", found[0].value, found[1])
-        return found[0].value
+        _log.info("null_score_diff_threshold %s of %s", *match)
+        return match[0]
 
     def answers(self, part: str) -> squad_answers.Answers:
         """The answers to the questions of a set; asked again for the same model, the same ones."""
@@ -80,13 +79,15 @@ class Predictor:
         return self._cached[1]
 
     def _answer(self, part: str) -> squad_answers.Answers:
+        kept = None
         if self._task.tunes_threshold and not self._task.dev_file:
-            threshold = self._kept_threshold()  # before the long work, should there be none
-            return self._data.answers(part, self._logits(part)).with_threshold(threshold)
+            kept = self._kept_threshold()  # before the long work, should there be none
         answers = self._data.answers(part, self._logits(part))
+        if kept is not None:
+            return answers.with_threshold(kept)
         if not self._task.tunes_threshold:
             return answers
-        is_dev = part == "dev" or self._same_file
+        is_dev = part == "dev" or self._task.dev_file == self._task.predict_file
         on_dev = answers if is_dev else self._data.answers("dev", self._logits("dev"))
         self._tuned = self._data.tune("dev", on_dev)
         return answers.with_threshold(self._tuned[0])
@@ -95,26 +96,26 @@ class Predictor:
         """The model's, or the mean of all models'."""
         if not self._members:
             return self._predicted(part)
-        found = []
+        models = []
         for member in self._members:
             self._trainer.state.ensure_loaded(member, "--init_checkpoint")
-            found.append(self._predicted(part))
-        return squad_logits.average(found)
+            models.append(self._predicted(part))
+        return squad_logits.average(models)
 
     def _predicted(self, part: str) -> squad_logits.Logits:
-        """Logits of the model at hand for each window of a set."""
+        """Logits of the trainer's model for each window of a set."""
         features = self._data.features(part)
+        lengths = features.input_ids.lengths
 
-        def results() -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-            if not len(features.example_index):
-                return
+        def windows() -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
             batches = self._data.batches(part, self._task.predict_batch_size)
             outputs = self._trainer.task.outputs  # type: ignore[attr-defined]
-            for rows, found in self._trainer.predict(batches, outputs):
-                sides = (found["start_logits"], found["end_logits"])
-                yield from windowed_data.cut_to_windows(features, rows, *sides)
+            for rows, logits in self._trainer.predict(batches, outputs):
+                sides = (logits["start_logits"], logits["end_logits"])
+                for row, start, end in zip(rows.tolist(), *sides, strict=True):
+                    yield row, start[: lengths[row]], end[: lengths[row]]
 
-        return squad_logits.collect(features, results())
+        return squad_logits.collect(features, windows() if len(lengths) else ())
 
     def keep_threshold(self) -> None:
         """Writes the threshold that was tuned, if one was."""
@@ -122,5 +123,6 @@ class Predictor:
             return
         step = 0 if self._members else self._trainer.step
         path = f"{evaluation.results_stem(self._trainer, self._run, 'null_threshold')}.json"
-        found = threshold.Threshold(*self._tuned, self._task.dev_file, step, self._model())
-        threshold.write(path, found)
+        value, f1 = self._tuned
+        dev_file, model = self._task.dev_file, self._model()
+        threshold.write(path, value, f1=f1, dev_file=dev_file, step=step, model=model)

@@ -59,15 +59,13 @@ def references(
             "--do_eval"
         )
     if unanswered:
-        _log.warning(
+        line = (
             "%s: %d of %d questions have no answer to compare with, but are not marked "
-            "is_impossible; they count %s: %s",
-            source,
-            len(unanswered),
-            len(gold),
-            "as unanswerable" if version_2_with_negative else "0",
-            errors.some(unanswered),
+            "is_impossible; they count %s: %s"
         )
+        effect = "as unanswerable" if version_2_with_negative else "0"
+        counts = len(unanswered), len(gold)
+        _log.warning(line, source, *counts, effect, errors.some(unanswered))
     return gold
 
 
@@ -106,20 +104,15 @@ def _best(score: Callable[[str, str], float], golds: Sequence[str], predicted: s
     return max((score(gold, predicted) for gold in golds), default=0.0)
 
 
-def _percent(scores: Sequence[float]) -> float:
-    return 100.0 * sum(scores) / len(scores) if scores else 0.0
+def _percent(total: float, count: int) -> float:
+    return 100.0 * total / max(count, 1)
 
 
 def _warn_about_missing(gold: References, predictions: Mapping[str, str], effect: str) -> None:
     missing = [qas_id for qas_id in gold if qas_id not in predictions]
     if missing:
-        _log.warning(
-            "%d of %d questions have no prediction and %s: %s",
-            len(missing),
-            len(gold),
-            effect,
-            errors.some(missing),
-        )
+        line = "%d of %d questions have no prediction and %s: %s"
+        _log.warning(line, len(missing), len(gold), effect, errors.some(missing))
 
 
 def score_v1(gold: References, predictions: Mapping[str, str]) -> dict[str, float]:
@@ -133,12 +126,10 @@ def score_v1(gold: References, predictions: Mapping[str, str]) -> dict[str, floa
       ``exact_match`` and ``f1``.
     """
     _warn_about_missing(gold, predictions, "count 0")
-    pairs = [(golds, predictions.get(qas_id)) for qas_id, golds in gold.items()]
+    pairs = [(golds, predictions[key]) for key, golds in gold.items() if key in predictions]
     # In this version a text without words matches nothing, not even another one without words.
     return {
-        name: _percent(
-            [0.0 if text is None else _best(score, golds, text) for golds, text in pairs]
-        )
+        name: _percent(sum(_best(score, *pair) for pair in pairs), len(gold))
         for name, score in (("exact_match", exact), ("f1", _f1_v1))
     }
 
@@ -174,16 +165,9 @@ def _score_questions(
         predicted = predictions[qas_id]
         # Gold answers that are empty once normalized, such as "the", are ignored.
         golds = [text for text in texts if normalize(text)] or [""]
-        odds = None if null_odds is None else null_odds.get(qas_id)
-        scored.append(
-            _Scored(
-                _best(exact, golds, predicted),
-                _best(f1, golds, predicted),
-                bool(texts),
-                bool(predicted),
-                odds,
-            )
-        )
+        scores = _best(exact, golds, predicted), _best(f1, golds, predicted)
+        odds = null_odds.get(qas_id) if null_odds else None
+        scored.append(_Scored(*scores, bool(texts), bool(predicted), odds))
     return scored
 
 
@@ -212,26 +196,24 @@ def score_v2(
     results: dict[str, float] = {}
     for prefix, group in groups.items():
         if group or not prefix:
-            results[f"{prefix}exact"] = _percent([question.exact for question in group])
-            results[f"{prefix}f1"] = _percent([question.f1 for question in group])
+            for name in ("exact", "f1"):
+                total = sum(getattr(question, name) for question in group)
+                results[f"{prefix}{name}"] = _percent(total, len(group))
             results[f"{prefix}total"] = len(group)
     if null_odds is not None:
         unanswerable = sum(not texts for texts in gold.values())
         for name in ("exact", "f1"):
-            best, threshold = _official_best(scored, unanswerable, name)
-            results[f"best_{name}"], results[f"best_{name}_thresh"] = best, threshold
+            best = _official_best(scored, unanswerable, name)
+            results[f"best_{name}"], results[f"best_{name}_thresh"] = best
     return results
 
 
 def _gains(scored: Sequence[_Scored], name: str) -> list[tuple[float, float]]:
     """(odds, change of the sum of scores by answering) of each question, by increasing odds."""
     gains = [
-        (
-            question.odds,
-            getattr(question, name) if question.has_answer else -float(question.answered),
-        )
-        for question in scored
-        if question.odds is not None
+        (x.odds, getattr(x, name) if x.has_answer else -float(x.answered))
+        for x in scored
+        if x.odds is not None
     ]
     return sorted(gains, key=lambda gain: gain[0])
 
@@ -245,7 +227,7 @@ def _official_best(scored: Sequence[_Scored], unanswerable: int, name: str) -> t
         score += gain
         if score > best:
             best, threshold = score, odds
-    return 100.0 * best / max(len(scored), 1), threshold
+    return _percent(best, len(scored)), threshold
 
 
 def tune_threshold(
@@ -274,4 +256,4 @@ def tune_threshold(
         if following > odds and score > best:
             middle = (odds + following) / 2
             best, threshold = score, middle if odds <= middle < following else odds
-    return threshold, 100.0 * best / max(len(scored), 1)
+    return threshold, _percent(best, len(scored))

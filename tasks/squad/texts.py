@@ -17,6 +17,8 @@ from typing import NamedTuple
 import tokenization
 from tasks.squad import examples as squad_examples
 from tasks.squad import features as squad_features
+from tasks.squad import options as squad_options
+from tasks.squad import windows as squad_windows
 
 _log = logging.getLogger(__name__)
 
@@ -87,10 +89,10 @@ class Passages:
       contexts: of ``squad_examples``.
       features: made of these contexts.
       tokenizer: the features were made with it.
-      exact: take exactly the characters that the pieces were made of. Otherwise, as in the original
-        release, search for the pieces' words. Pieces with ``[UNK]`` are never found; their text is
-        all of the words they belong to, in scripts without spaces perhaps a sentence.
-      verbose: log texts that are not found.
+      options: with exact_answer_texts, a text is exactly the characters that the pieces were made
+        of. Otherwise, as in the original release, it is found by a search for the pieces' words;
+        pieces with ``[UNK]`` are never found, and their text is all of the words they belong to, in
+        scripts without spaces perhaps a sentence.
     """
 
     def __init__(
@@ -98,28 +100,20 @@ class Passages:
         contexts: Sequence[str],
         features: squad_features.Features,
         tokenizer: tokenization.FullTokenizer,
-        exact: bool = False,
-        verbose: bool = False,
+        options: squad_options.SquadOptions,
     ):
         self._contexts = contexts
         self._features = features
         self.tokenizer = tokenizer
-        self.exact = exact
-        self.verbose = verbose
-        self._tokenized: dict[str, str] = {}
+        self.options = options
+        tokenize = tokenizer.basic_tokenizer.tokenize
+        self.tokenized = functools.cache(lambda word: " ".join(tokenize(word)))
 
     def passage(self, index: int) -> Passage:
         """One context."""
         pieces = self._features.pieces.row(index).tolist()
         words = self._features.words.row(index).tolist()
         return Passage(self, self._contexts[index], pieces, words)
-
-    def tokenized(self, word: str) -> str:
-        """The tokens of a word, joined by spaces."""
-        if word not in self._tokenized:
-            tokens = self.tokenizer.basic_tokenizer.tokenize(word)
-            self._tokenized[word] = " ".join(tokens)
-        return self._tokenized[word]
 
 
 class Passage:
@@ -145,18 +139,12 @@ class Passage:
         self._pieces = shared.tokenizer.convert_ids_to_tokens(pieces)
         self._word_of = word_of
         self._measure_pieces()
-        self._cache: dict[tuple[int, int], Text] = {}
 
     @functools.cached_property
     def _piece_spans(self) -> list[tuple[int, int]]:
         """Start and end of each piece in the words joined by spaces."""
-        spans = []
-        for word, origin in zip(self._words, self._joined_starts, strict=False):
-            _, starts, ends = self._shared.tokenizer.encode_with_offsets(word)
-            spans += [
-                (origin + start, origin + end) for start, end in zip(starts, ends, strict=True)
-            ]
-        return spans
+        origins = self._joined_starts[:-1]
+        return squad_windows.piece_spans(self._shared.tokenizer, self._words, origins)
 
     def _measure_pieces(self) -> None:
         """Finds where each piece ends in its word, and counts the irregular words: those that are
@@ -173,15 +161,10 @@ class Passage:
 
     def text(self, first: int, last: int) -> Text:
         """The text of the pieces ``first`` through ``last``."""
-        if (first, last) not in self._cache:
-            self._cache[first, last] = self._find(first, last)
-        return self._cache[first, last]
-
-    def _find(self, first: int, last: int) -> Text:
         begin, end = self._word_of[first], self._word_of[last] + 1
         original = " ".join(self._words[begin:end])
         origin = self._joined_starts[begin]
-        if self._shared.exact:
+        if self._shared.options.exact_answer_texts:
             start, stop = self._exact_span(first, last, origin)
         elif self._is_regular(first, begin, end):
             start, stop = 0, self._joined_starts[end - 1] - origin + self._piece_ends[last]
@@ -215,7 +198,7 @@ class Passage:
         span = _find_span(predicted, original, " ".join(filter(None, words)), basic)
         if span is not None:
             return span
-        if self._shared.verbose:
+        if self._shared.options.verbose_logging:
             _log.info("%r is not found in %r, which is taken whole", predicted, original)
         return 0, len(original)
 

@@ -6,6 +6,7 @@ documents that contain one of the answers (paper, section 4.2).
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import re
@@ -112,12 +113,8 @@ class _Questions:
         if os.path.realpath(path) == self._output:
             raise errors.FlagError(f"--output_file: {path} is also read; give another name")
         text = b"\n".join(inputs.read_lines(path)).decode("utf-8", "ignore")
-        end = 0
-        for count, token in enumerate(_TOKEN.finditer(text), start=1):
-            end = token.end()
-            if count == self._max_tokens:
-                break
-        return text[:end]
+        ends = [token.end() for token in itertools.islice(_TOKEN.finditer(text), self._max_tokens)]
+        return text[: max(ends, default=0)]
 
     def report(self, made: int) -> None:
         """Logs how many documents were read, and how many questions were made of them.
@@ -127,26 +124,20 @@ class _Questions:
         """
         if not self._count:
             raise errors.UserError(f"{self._path}: there is no question in it")
-        _log.info(
+        line = (
             "%s: %d documents of %d questions; %d with an answer in their first %d tokens, %d "
-            "missing, %d listed again",
-            self._path,
-            self._documents,
-            self._count,
-            made,
-            self._max_tokens,
-            len(self._missing),
-            self._repeated,
+            "missing, %d listed again"
         )
+        counts = (self._documents, self._count, made, self._max_tokens, len(self._missing))
+        _log.info(line, self._path, *counts, self._repeated)
         if self._missing:
             _log.warning("no such document: %s", errors.some(self._missing))
         if self._of_the_web:
-            _log.warning(
+            line = (
                 "%s: %d questions have SearchResults, documents of the web, which are not read; "
-                "only EntityPages are",
-                self._path,
-                self._of_the_web,
+                "only EntityPages are"
             )
+            _log.warning(line, self._path, self._of_the_web)
         if not made:
             raise errors.UserError(
                 f"{self._path}: none of its {self._documents} documents is in {self._evidence_dir} "

@@ -51,9 +51,7 @@ class WindowedData:
 
     def _build(self, part: str) -> squad_features.Features:
         examples = self._data.examples[part]
-        features = squad_features.build(
-            examples, self._tokenizer, self._data.sizes, self._task.num_workers
-        )
+        features = squad_features.build(examples, self._tokenizer, self._task)
         for row in np.flatnonzero(features.example_index < self._task.log_examples):
             for line in self._log_lines(features, int(row), part == "train"):
                 _log.info("%s", line)
@@ -112,9 +110,8 @@ class WindowedData:
     ) -> batching.FeatureBatches:
         """Batches of a set's windows: endless and shuffled with a seed, else each window once."""
         features = self.features(part)
-        names = ["input_ids", "segment_ids"]
-        if part == "train":
-            names += ["start_positions", "end_positions"]
+        targets = ("start_positions", "end_positions") if part == "train" else ()
+        names = ("input_ids", "segment_ids", *targets)
         return batching.FeatureBatches(
             {name: getattr(features, name) for name in names},
             batch_size=batch_size,
@@ -140,18 +137,3 @@ class WindowedData:
         return squad_scores.tune_threshold(
             self._data.references[part], answers.best_texts(), answers.null_odds
         )
-
-
-def cut_to_windows(
-    features: squad_features.Features, rows: np.ndarray, start: np.ndarray, end: np.ndarray
-) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Results of a batch as ``squad_logits.collect`` takes them, without those of padding.
-
-    Args:
-      features: of all windows.
-      rows: int [B], which ones they are of.
-      start, end: float32 [B, F].
-    """
-    lengths = features.input_ids.lengths[rows].tolist()
-    for index, (row, length) in enumerate(zip(rows.tolist(), lengths, strict=True)):
-        yield row, start[index, :length], end[index, :length]

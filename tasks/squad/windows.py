@@ -16,41 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 import tokenization
-from command_line import errors
 from tasks.squad import examples as squad_examples
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Sizes:
-    """How windows are cut; the fields are the flags of the same names.
-
-    Attributes:
-      max_seq_length: most tokens of a window.
-      doc_stride: pieces from the start of a window to the start of the next.
-      max_query_length: most pieces of a question; the rest is cut off.
-
-    Raises:
-      errors.FlagError: windows would have no room for context, or would not advance.
-    """
-
-    max_seq_length: int = 384
-    doc_stride: int = 128
-    max_query_length: int = 64
-
-    def __post_init__(self) -> None:
-        # The flags have the first two limits, too. Callers without flags need them here: windows
-        # that do not advance would never end.
-        if self.doc_stride < 1:
-            raise errors.FlagError(f"--doc_stride={self.doc_stride}: expected at least 1")
-        if self.max_query_length < 0:
-            raise errors.FlagError(
-                f"--max_query_length={self.max_query_length}: expected at least 0"
-            )
-        if self.max_seq_length <= self.max_query_length + 3:
-            raise errors.FlagError(
-                f"--max_seq_length={self.max_seq_length} leaves no room for the context: expected "
-                f"more than --max_query_length + 3 = {self.max_query_length + 3}"
-            )
+from tasks.squad import options as squad_options
 
 
 class Paragraph(NamedTuple):
@@ -73,101 +40,83 @@ COLUMNS = (
 )
 
 
-class Windows(NamedTuple):
-    """The windows of some paragraphs.
+def _integers() -> array.array:
+    return array.array("i")
+
+
+@dataclasses.dataclass
+class Windows:
+    """The windows of some paragraphs, in flat arrays, as there may be millions of ids.
 
     Attributes:
       ids: int32, all windows concatenated.
       lengths: int32, of the windows.
-      table: int32 [windows, len(COLUMNS)].
+      table: int32, len(COLUMNS) values for each window.
       pieces, words: int32, of all contexts concatenated.
       counts: int32, number of pieces of each context.
       narrowed: number of answers that are a part of their first or last word.
       without_pieces: indexes of the questions left out because their answer has no pieces.
     """
 
-    ids: np.ndarray
-    lengths: np.ndarray
-    table: np.ndarray
-    pieces: np.ndarray
-    words: np.ndarray
-    counts: np.ndarray
-    narrowed: int
-    without_pieces: list[int]
+    ids: array.array = dataclasses.field(default_factory=_integers)
+    lengths: array.array = dataclasses.field(default_factory=_integers)
+    table: array.array = dataclasses.field(default_factory=_integers)
+    pieces: array.array = dataclasses.field(default_factory=_integers)
+    words: array.array = dataclasses.field(default_factory=_integers)
+    counts: array.array = dataclasses.field(default_factory=_integers)
+    narrowed: int = 0
+    without_pieces: list[int] = dataclasses.field(default_factory=list)
 
 
 class WindowMaker:
     """Makes the windows of some paragraphs; one is sent to each worker process."""
 
-    def __init__(self, tokenizer: tokenization.FullTokenizer, sizes: Sizes):
-        self.tokenizer = tokenizer
-        self.sizes = sizes
+    def __init__(self, tokenizer: tokenization.FullTokenizer, options: squad_options.SquadOptions):
+        self._tokenizer = tokenizer
+        self._options = options
         cls_id, sep_id = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
-        self.cls, self.sep = array.array("i", [cls_id]), array.array("i", [sep_id])
+        self._cls, self._sep = array.array("i", [cls_id]), array.array("i", [sep_id])
 
     def __call__(self, paragraphs: Sequence[Paragraph]) -> Windows:
-        windows = _WindowList(self)
+        windows = Windows()
         for paragraph in paragraphs:
-            windows.add(paragraph)
-        return windows.result()
+            context = _Context(paragraph.context, self._tokenizer)
+            windows.pieces += context.pieces
+            windows.words += context.words
+            windows.counts.append(len(context.pieces))
+            for index, text, start, end in paragraph.questions:
+                answer = [-1, -1]  # first and last piece
+                if start >= 0:
+                    *answer, is_narrower = context.answer(start, end)
+                    windows.narrowed += is_narrower
+                    if answer[1] < answer[0]:
+                        windows.without_pieces.append(index)
+                        continue
+                self._cut(windows, index, text, context.pieces, answer)
+        return windows
 
-
-class _WindowList:
-    """Collects windows in flat arrays, as there may be millions of ids."""
-
-    def __init__(self, maker: WindowMaker):
-        self._maker = maker
-        self._ids, self._lengths, self._table = (array.array("i") for _ in range(3))
-        self._pieces, self._words, self._counts = (array.array("i") for _ in range(3))
-        self._narrowed = 0
-        self._without_pieces: list[int] = []
-
-    def add(self, paragraph: Paragraph) -> None:
-        """Appends the windows of a paragraph's questions."""
-        context = _Context(paragraph.context, self._maker.tokenizer)
-        self._pieces += context.pieces
-        self._words += context.words
-        self._counts.append(len(context.pieces))
-        for index, text, start, end in paragraph.questions:
-            first = last = -1  # pieces of the answer
-            if start >= 0:
-                first, last, is_narrower = context.answer(start, end)
-                self._narrowed += is_narrower
-                if last < first:
-                    self._without_pieces.append(index)
-                    continue
-            self._cut(index, text, context.pieces, first, last)
-
-    def _cut(self, index: int, text: str, pieces: array.array, first: int, last: int) -> None:
-        """Appends the windows of a question; its answer is the pieces ``first`` to ``last``."""
-        maker, sizes = self._maker, self._maker.sizes
-        query = maker.tokenizer.encode(text)[: sizes.max_query_length]
-        head = maker.cls + array.array("i", query) + maker.sep
+    def _cut(
+        self,
+        windows: Windows,
+        index: int,
+        text: str,
+        pieces: array.array,
+        answer: Sequence[int],
+    ) -> None:
+        """Appends the windows of a question; ``answer`` is its first and last piece."""
+        options, (first, last) = self._options, answer
+        query = self._tokenizer.encode(text)[: options.max_query_length]
+        head = self._cls + array.array("i", query) + self._sep
         offset = len(head)
-        windows = best_windows(len(pieces), sizes.max_seq_length - offset - 1, sizes.doc_stride)
-        for span, (begin, end, best_begin, best_end) in enumerate(windows):
-            self._ids += head
-            self._ids += pieces[begin:end]
-            self._ids += maker.sep
-            self._lengths.append(offset + end - begin + 1)
+        spans = best_windows(len(pieces), options.max_seq_length - offset - 1, options.doc_stride)
+        for number, (begin, end, best_begin, best_end) in enumerate(spans):
+            windows.ids += head + pieces[begin:end] + self._sep
+            windows.lengths.append(offset + end - begin + 1)
             shift = offset - begin
-            answer = (0, 0)  # [CLS]
-            if begin <= first and last < end:
-                answer = (first + shift, last + shift)
+            inside = begin <= first and last < end
+            position = (first + shift, last + shift) if inside else (0, 0)  # [CLS]
             best = (best_begin + shift, best_end + shift)
-            self._table.extend((index, span, offset, begin, *best, *answer))
-
-    def result(self) -> Windows:
-        return Windows(
-            ids=np.array(self._ids, np.int32),
-            lengths=np.array(self._lengths, np.int32),
-            table=np.array(self._table, np.int32).reshape(-1, len(COLUMNS)),
-            pieces=np.array(self._pieces, np.int32),
-            words=np.array(self._words, np.int32),
-            counts=np.array(self._counts, np.int32),
-            narrowed=self._narrowed,
-            without_pieces=self._without_pieces,
-        )
+            windows.table.extend((index, number, offset, begin, *best, *position))
 
 
 # Thai, Lao, Myanmar, Khmer, kana and ideographs: what spaces separate are whole phrases.
@@ -223,17 +172,24 @@ class _Context:
         The original release takes the whole words. That is far too much where words are phrases,
         which are split into other pieces than the answer alone.
         """
-        spans = []
-        for index in range(word, after):
-            origin = self._word_starts[index]
-            text = squad_examples.words(self._text)[index]
-            _, starts, ends = self._tokenizer.encode_with_offsets(text)
-            spans += [(origin + a, origin + b) for a, b in zip(starts, ends, strict=True)]
+        words = squad_examples.words(self._text)[word:after]
+        spans = piece_spans(self._tokenizer, words, self._word_starts[word:after])
         overlapping = [k for k, (a, b) in enumerate(spans) if a < end and b > start]
         begin = self._first_pieces[word]
         if not overlapping:
             return begin, begin + len(spans) - 1
         return begin + overlapping[0], begin + overlapping[-1]
+
+
+def piece_spans(
+    tokenizer: tokenization.FullTokenizer, words: Sequence[str], origins: Sequence[int]
+) -> list[tuple[int, int]]:
+    """Start and end of each piece of some words, which start at ``origins``."""
+    spans = []
+    for word, origin in zip(words, origins, strict=True):
+        _, starts, ends = tokenizer.encode_with_offsets(word)
+        spans += [(origin + start, origin + end) for start, end in zip(starts, ends, strict=True)]
+    return spans
 
 
 @functools.lru_cache(maxsize=4096)
@@ -246,7 +202,7 @@ def best_windows(count: int, room: int, stride: int) -> tuple[tuple[int, int, in
     Args:
       count: pieces of the context.
       room: pieces that fit into a window.
-      stride: see ``Sizes.doc_stride``.
+      stride: pieces from the start of a window to the start of the next; at least 1.
 
     Returns:
       For each window: its begin and end (exclusive), and begin and end of the pieces that belong to

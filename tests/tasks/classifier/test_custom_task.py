@@ -9,6 +9,7 @@ import pytest
 
 from command_line import errors
 from tasks.classifier import examples, glue_tasks
+from tasks.classifier import options as classifier_options
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def write(tmp_path):
 
 def _custom(**options):
     options = {"text_a_column": "text", "label_column": "label", **options}
-    return glue_tasks.create_processor("custom", **options)
+    return glue_tasks.create_processor("custom", classifier_options.ClassifierOptions(**options))
 
 
 def _pairs(found):
@@ -47,10 +48,10 @@ def test_the_same_table_in_three_formats(write):
 
 def test_columns_by_number(write):
     path = write("a.tsv", "1\tfirst\n0\tsecond\n")
-    processor = _custom(train_file=path, text_a_column=1, label_column="0")
+    processor = _custom(train_file=path, text_a_column="1", label_column="0")
     assert _pairs(processor.get_train_examples("")) == [("first", None, "1"), ("second", None, "0")]
     with_header = _custom(
-        train_file=path, text_a_column="1", label_column="0", has_header=True, labels=["0", "1"]
+        train_file=path, text_a_column="1", label_column="0", has_header=True, labels="0,1"
     )
     assert _pairs(with_header.get_train_examples("")) == [("second", None, "0")]
 
@@ -58,17 +59,17 @@ def test_columns_by_number(write):
 def test_a_first_line_that_may_be_misread_is_reported(write, caplog):
     data = "1\tfirst\n0\tsecond\n"
     processor = _custom(
-        train_file=write("a.tsv", data), text_a_column=1, label_column=0, has_header=True,
-        labels=["0", "1"],
+        train_file=write("a.tsv", data), text_a_column="1", label_column="0", has_header=True,
+        labels="0,1",
     )  # fmt: skip
     processor.get_train_examples("")
     assert "a.tsv:1: taken as the header, but it looks like a row of data" in caplog.text
     path = write("b.tsv", "label\ttext\n" + data * 20)
-    by_number = {"train_file": path, "text_a_column": 1, "label_column": 0}
+    by_number = {"train_file": path, "text_a_column": "1", "label_column": "0"}
     with pytest.raises(
         errors.UserError, match=r"b\.tsv:1: label 'label' is not one .*--has_header"
     ):
-        _custom(**by_number, labels=["0", "1"]).get_train_examples("")
+        _custom(**by_number, labels="0,1").get_train_examples("")
 
 
 HEADER_LEARNED = "is in line 1 only; if that is a header, give --has_header=true"
@@ -90,7 +91,7 @@ def test_a_header_that_is_read_as_a_label_is_a_warning(write, caplog, labels, ha
     labels = labels.split()
     table = "".join(f"text\t{label} \n" for label in labels)
     path, other = write("a.tsv", table), write("b.tsv", table)
-    by_number = {"text_a_column": 0, "label_column": 1}
+    by_number = {"text_a_column": "0", "label_column": "1"}
     assert _custom(train_file=path, **by_number).get_labels() == sorted(set(labels))
     assert (f"label '{labels[0]}' {HEADER_LEARNED}" in caplog.text) == has_warning
     caplog.clear()
@@ -104,7 +105,7 @@ def test_a_header_that_is_read_as_a_label_is_a_warning(write, caplog, labels, ha
 
 def test_test_files_need_no_labels(write):
     first, second = write("t1.tsv", "text\na\nb\n"), write("t2.csv", "label,text\n-1,c\npos,d\n")
-    processor = _custom(test_file=f"{first},{second}", labels=["pos", "neg"])
+    processor = _custom(test_file=f"{first},{second}", labels="pos,neg")
     assert processor.files("test", "") == [first, second]
     assert _pairs(processor.get_test_examples("")) == [
         ("a", None, None),
@@ -113,15 +114,13 @@ def test_test_files_need_no_labels(write):
         ("d", None, "pos"),
     ]
     assert len(processor.read("test", first)) == 2
-    unlabelled = glue_tasks.create_processor(
-        "custom", test_file=first, text_a_column="text", labels=["x", "y"]
-    )
+    unlabelled = _custom(test_file=first, label_column="", labels="x,y")
     assert len(unlabelled.get_test_examples("")) == 2
 
 
 def test_the_order_of_labels_is_the_given_one(write):
     path = write("a.tsv", "text\tlabel\na\tpos\n")
-    processor = _custom(train_file=path, labels=["pos", "neg", "both"])
+    processor = _custom(train_file=path, labels="pos,neg,both")
     assert processor.get_labels() == ["pos", "neg", "both"]
     assert examples.metrics_of(processor) == ("accuracy",)
 
@@ -137,7 +136,7 @@ def test_labels_outside_those_of_training(write):
         processor.get_dev_examples("")
     with pytest.raises(errors.UserError, match=r"b\.tsv:3: label 'Pos' .* \(column 1, from 0\);"):
         _custom(
-            train_file=train, dev_file=dev, text_a_column=0, label_column=1, labels=["label", "pos"]
+            train_file=train, dev_file=dev, text_a_column="0", label_column="1", labels="label,pos"
         ).get_dev_examples("")
     dev = write("b.jsonl", '{"text": "a", "label": "Pos"}\n')
     with pytest.raises(errors.UserError, match=r"b\.jsonl:1: label 'Pos' .* \(key 'label'\);"):
@@ -198,7 +197,7 @@ def test_multi_label(write):
         assert labels == [["x", "y"], [], ["z", "x"]]
         assert processor.get_labels() == ["x", "y", "z"]
     assert examples.metrics_of(processor) == ("micro_f1", "macro_f1", "exact_match")
-    known = _custom(train_file=table, multi_label=True, labels=["x", "y"])
+    known = _custom(train_file=table, multi_label=True, labels="x,y")
     with pytest.raises(errors.UserError, match=r"a\.tsv:4: label 'z' is not one of 'x', 'y'"):
         known.get_train_examples("")
 
@@ -215,7 +214,7 @@ def test_multi_label(write):
 )
 def test_lists_of_other_things_than_labels(write, cell, message):
     path = write("a.tsv", f"text\tlabel\nx\ta,b\ny\t{cell}\n")
-    for options in ({}, {"labels": ["a", "b", "None", "null", " "]}):
+    for options in ({}, {"labels": "a,b,None,null"}):
         processor = _custom(train_file=path, multi_label=True, **options)
         with pytest.raises(errors.UserError, match=rf"a\.tsv:3: {message} \(column 'label'\); "):
             processor.get_labels()
@@ -264,13 +263,12 @@ def test_counts_are_logged(write, caplog):
         ({"text_a_column": ""}, "--text_a_column is missing"),
         ({"label_column": ""}, "--label_column is missing"),
         ({"regression": True, "multi_label": True}, "exclude each other"),
-        ({"regression": True, "labels": ["a", "b"]}, "--labels does not fit --regression"),
-        ({"labels": ["a", "b", "a"]}, "--labels: a is listed twice"),
-        ({"labels": ["a", ""]}, "--labels: a label is empty"),
-        ({"labels": ["a"]}, "expected two or more labels"),
-        ({"labels": ["a", "b\nc"]}, "--labels: 'b.nc' has a line break"),
+        ({"regression": True, "labels": "a,b"}, "--labels does not fit --regression"),
+        ({"labels": "a,b,a"}, "--labels: a is listed twice"),
+        ({"labels": "a"}, "expected two or more labels"),
+        ({"labels": "a,b\nc"}, "--labels: 'b.nc' has a line break"),
         ({"has_header": False}, "=false contradicts --text_a_column=text, which is the name"),
-        ({"has_header": False, "text_a_column": 0}, "contradicts --label_column=label, which"),
+        ({"has_header": False, "text_a_column": "0"}, "contradicts --label_column=label, which"),
     ],
 )
 def test_flags_that_do_not_fit(write, options, message):
@@ -284,14 +282,14 @@ def test_flags_that_do_not_fit(write, options, message):
     [
         {"text_a_column": "label"},
         {"text_b_column": "label"},
-        {"text_a_column": 1, "label_column": 1},
-        {"text_a_column": 1},
+        {"text_a_column": "1", "label_column": "1"},
+        {"text_a_column": "1"},
     ],
 )
 def test_a_column_is_not_text_and_label(write, columns):
     path = write("a.tsv", "text\tlabel\na\tx\nb\ty\n")
     flag = next(iter(columns))
-    for options in ({}, {"labels": ["x", "y"]}):
+    for options in ({}, {"labels": "x,y"}):
         with pytest.raises(errors.FlagError, match=rf"--label_column=\w+ is also the --{flag};"):
             processor = _custom(train_file=path, **columns, **options)
             processor.get_labels()
@@ -323,11 +321,11 @@ def test_missing_sets_and_files(write, tmp_path):
 
 def test_columns_counted_from_the_end(write):
     path = write("a.tsv", "first\t1\nsecond\t0\n")
-    columns = {"text_a_column": -2, "label_column": -1}
+    columns = {"text_a_column": "-2", "label_column": "-1"}
     found = _custom(train_file=path, **columns).get_train_examples("")
     assert _pairs(found) == [("first", None, "1"), ("second", None, "0")]
     with pytest.raises(errors.UserError, match=r"a\.tsv:1: 2 columns found, 3 needed"):
-        _custom(train_file=path, text_a_column=-3, label_column=-1).get_train_examples("")
+        _custom(train_file=path, text_a_column="-3", label_column="-1").get_train_examples("")
 
 
 def test_labels_are_what_stands_between_spaces(write):

@@ -9,6 +9,7 @@ import pytest
 
 from command_line import errors
 from tasks.classifier import examples, glue_tasks
+from tasks.classifier import options as classifier_options
 
 # Rows of the official sets; of qqp, qnli and mnli the shared data have only a part.
 COUNTS = {
@@ -23,6 +24,10 @@ COUNTS = {
     "mnli": (8999, 9815, None),
     "ax": (None, None, 1104),
 }
+
+
+def _flags(language):
+    return classifier_options.ClassifierOptions(xnli_language=language)
 
 
 @pytest.mark.parametrize("name", COUNTS)
@@ -110,27 +115,25 @@ def test_xnli_in_two_layouts(shared):
     assert [example.guid for example in train] == [f"train-{i}" for i in range(1, len(train) + 1)]
     dev = processor.get_dev_examples(old)
     assert [example.guid for example in dev] == ["dev-15"]  # the row in the file, of 15 languages
-    test = glue_tasks.create_processor("xnli", xnli_language="de").get_test_examples(old)
+    test = glue_tasks.create_processor("xnli", _flags("de")).get_test_examples(old)
     assert [example.guid for example in test] == ["test-3"]
     assert test[0].text_a.startswith("Nun, daran dachte ich nicht einmal")
     assert test[0].label == "contradiction"  # this test set has labels
     real = str(shared / "data/xnli")
     for language in ("en", "sw", "ur", "zh"):
-        processor = glue_tasks.create_processor("xnli", xnli_language=language)
+        processor = glue_tasks.create_processor("xnli", _flags(language))
         assert len(processor.get_dev_examples(real)) == 2490
     with pytest.raises(errors.UserError, match="has no rows of language 'de' for the dev set"):
-        glue_tasks.create_processor("xnli", xnli_language="de").get_dev_examples(real)
+        glue_tasks.create_processor("xnli", _flags("de")).get_dev_examples(real)
     with pytest.raises(errors.FlagError, match="--xnli_language=jp: expected one of ar, bg"):
-        glue_tasks.create_processor("xnli", xnli_language="jp")
+        glue_tasks.create_processor("xnli", _flags("jp"))
 
 
 def test_xnli_contradictory(tmp_path):
     folder = tmp_path / "multinli"
     folder.mkdir()
     (folder / "multinli.train.fr.tsv").write_text("premise\thypo\tlabel\na\tb\tcontradictory\n")
-    found = glue_tasks.create_processor("xnli", xnli_language="fr").get_train_examples(
-        str(tmp_path)
-    )
+    found = glue_tasks.create_processor("xnli", _flags("fr")).get_train_examples(str(tmp_path))
     assert found == [examples.InputExample("train-1", "a", "b", "contradiction")]
 
 
@@ -257,11 +260,11 @@ def test_a_processor_may_replace_a_task(monkeypatch):
 
 @pytest.mark.parametrize(
     "flag",
-    [{"train_file": "x.tsv"}, {"text_a_column": 0}, {"labels": ["a"]}, {"has_header": False}],
+    [{"train_file": "x.tsv"}, {"text_a_column": "0"}, {"labels": "a"}, {"has_header": False}],
 )
 def test_flags_of_custom_do_not_fit_other_tasks(flag):
     with pytest.raises(errors.FlagError, match=f"--{next(iter(flag))} belongs to .*=custom, not"):
-        glue_tasks.create_processor("mrpc", **{"train_file": "", "has_header": None, **flag})
+        glue_tasks.create_processor("mrpc", classifier_options.ClassifierOptions(**flag))
 
 
 def test_missing_files_and_sets(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 
 from command_line import errors
 from tasks.classifier import glue_tasks
+from tasks.classifier import options as classifier_options
 
 MRPC = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
 
@@ -19,7 +20,9 @@ def read(tmp_path):
 
     def read(task: str, part: str, *lines: str, **options):
         (tmp_path / f"{part}.tsv").write_text("".join(f"{line}\n" for line in lines))
-        processor = glue_tasks.create_processor(task, **options)
+        processor = glue_tasks.create_processor(
+            task, classifier_options.ClassifierOptions(**options)
+        )
         return getattr(processor, f"get_{part}_examples")(str(tmp_path))
 
     return read
@@ -114,9 +117,10 @@ def test_test_sets_need_no_label(tmp_path):
 def test_labels_of_a_test_set_may_be_of_any_kind(tmp_path):
     path = tmp_path / "test.jsonl"
     path.write_text('{"t": "a", "l": ["x"]}\n{"t": "b", "l": {}}\n{"t": "c", "l": null}\n')
-    own = glue_tasks.create_processor(
-        "custom", test_file=str(path), text_a_column="t", label_column="l", labels=["x", "y"]
+    flags = classifier_options.ClassifierOptions(
+        test_file=str(path), text_a_column="t", label_column="l", labels="x,y"
     )
+    own = glue_tasks.create_processor("custom", flags)
     assert [example.label for example in own.get_test_examples("")] == [None] * 3
 
 

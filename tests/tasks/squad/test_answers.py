@@ -18,7 +18,6 @@ from tasks.squad import logits as squad_logits
 from tasks.squad import options as squad_options
 from tasks.squad import prediction_files
 from tasks.squad import texts as squad_texts
-from tasks.squad import windows as squad_windows
 from training import ragged
 
 LETTERS = "a b c d e f g h i j k l m n o p q r s t u v w x y z"
@@ -53,8 +52,10 @@ def _made(tmp_path, *contexts, length=12, stride=3):
     paragraphs = [(text, [squad_files.question(f"q{k}")]) for k, text in enumerate(contexts)]
     data = squad_files.data(*paragraphs)
     examples = squad_examples.parse(data, "f", is_training=False)
-    sizes = squad_windows.Sizes(max_seq_length=length, doc_stride=stride, max_query_length=4)
-    return examples, squad_features.build(examples, tokenizer, sizes, 1), tokenizer
+    sizes = squad_options.SquadOptions(
+        max_seq_length=length, doc_stride=stride, max_query_length=4, num_workers=1
+    )
+    return examples, squad_features.build(examples, tokenizer, sizes), tokenizer
 
 
 def _answer(made, starts, ends, **flags):

@@ -141,11 +141,6 @@ def test_answer_policies(policy, expected):
     assert {(q.qas_id, q.number) for q in examples.questions} == {("q", 0)}
 
 
-def test_unknown_policy():
-    with pytest.raises(errors.FlagError, match="--answer_policy=last: expected one of error"):
-        _train(ROME, squad_files.question("q", ("is", 5)), answer_policy="last")
-
-
 def test_prediction_reads_nothing_about_answers(caplog):
     qas = [
         {"id": "a", "question": "?"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 
 import numpy as np
@@ -11,10 +12,12 @@ import squad_files
 from command_line import errors
 from tasks.squad import examples as squad_examples
 from tasks.squad import features as squad_features
-from tasks.squad import windows as squad_windows
+from tasks.squad import options as squad_options
 from training import progress, ragged
 
-SIZES = squad_windows.Sizes(max_seq_length=20, doc_stride=3, max_query_length=6)
+SIZES = squad_options.SquadOptions(
+    max_seq_length=20, doc_stride=3, max_query_length=6, num_workers=1
+)
 LETTERS = "a b c d e f g h i j k l m n o p q r s t u v w x y z"
 
 
@@ -83,16 +86,17 @@ def test_any_number_of_processes_gives_the_same(tmp_path, monkeypatch):
     tokenizer = squad_files.tokenizer(tmp_path, f"what ? {LETTERS}")
     examples = squad_examples.shuffled(_random_examples(0))
     assert len(squad_features._chunks(examples)) > 10
-    here = squad_features.build(examples, tokenizer, SIZES, 1)
-    _same(here, squad_features.build(examples, tokenizer, SIZES, 3))
-    _same(here, squad_features.build(examples, tokenizer, SIZES, 0))
+    here = squad_features.build(examples, tokenizer, SIZES)
+    for workers in (3, 0):
+        sizes = dataclasses.replace(SIZES, num_workers=workers)
+        _same(here, squad_features.build(examples, tokenizer, sizes))
 
 
 def test_order_of_questions_only_orders_windows(tmp_path):
     tokenizer = squad_files.tokenizer(tmp_path, f"what ? {LETTERS}")
     examples = _random_examples(1, 300)
-    plain = squad_features.build(examples, tokenizer, SIZES, 1)
-    mixed = squad_features.build(squad_examples.shuffled(examples), tokenizer, SIZES, 1)
+    plain = squad_features.build(examples, tokenizer, SIZES)
+    mixed = squad_features.build(squad_examples.shuffled(examples), tokenizer, SIZES)
     assert (np.diff(mixed.example_index) >= 0).all()
     order = squad_examples.shuffled(examples).questions
     at = {question.qas_id: k for k, question in enumerate(examples.questions)}
@@ -109,7 +113,7 @@ def test_order_of_questions_only_orders_windows(tmp_path):
 def test_labels_point_at_the_answer(tmp_path):
     tokenizer = squad_files.tokenizer(tmp_path, f"what ? {LETTERS}")
     examples = _random_examples(2, 60)
-    features = squad_features.build(examples, tokenizer, SIZES, 1)
+    features = squad_features.build(examples, tokenizer, SIZES)
     labelled = 0
     for row, (start, end) in enumerate(
         zip(features.start_positions, features.end_positions, strict=True)
@@ -143,7 +147,7 @@ def test_questions_without_windows(tmp_path):
         ("a", [squad_files.question("some")]),
     )
     examples = squad_examples.parse(data, "f", is_training=False)
-    features = squad_features.build(examples, tokenizer, SIZES, 1)
+    features = squad_features.build(examples, tokenizer, SIZES)
     assert features.example_index.tolist() == [2]
     assert features.paragraph.tolist() == [3]
     assert features.unique_ids.tolist() == [1000000000]
@@ -154,7 +158,7 @@ def test_answer_without_pieces_is_left_out_and_told(tmp_path):
     questions = [squad_files.question("no", ("\u200b", 2)), squad_files.question("yes", ("a", 0))]
     data = squad_files.data(("a \u200b", questions))
     examples = squad_examples.parse(data, "f", is_training=True)
-    features = squad_features.build(examples, tokenizer, SIZES, 1)
+    features = squad_features.build(examples, tokenizer, SIZES)
     assert features.example_index.tolist() == [1]
     lines = list(squad_features.summarize(examples, features).lines())
     assert "kept 1 of 2, skipped 1" in lines[0]
@@ -175,7 +179,7 @@ def test_summary_with_several_answers_a_question(tmp_path, order):
     ]
     data = squad_files.data(("a \u200b \u200b a", questions))
     examples = squad_examples.parse(data, "f", is_training=True, answer_policy="all")
-    features = squad_features.build(order(examples), tokenizer, SIZES, 1)
+    features = squad_features.build(order(examples), tokenizer, SIZES)
     lines = list(squad_features.summarize(order(examples), features).lines())
     assert "4 questions, 0 of them without an answer: kept 2 of 4, skipped 2" in lines[0]
     assert lines[1].startswith("3 examples, 3 windows, 3 of them with the answer;")
@@ -201,7 +205,7 @@ def test_answers_in_no_window_whole_are_named(tmp_path, order):
     examples = squad_examples.parse(
         squad_files.data((LETTERS, questions)), "f", is_training=True, version_2_with_negative=True
     )
-    features = squad_features.build(order(examples), tokenizer, SIZES, 1)
+    features = squad_features.build(order(examples), tokenizer, SIZES)
     summary = squad_features.summarize(order(examples), features)
     assert summary.in_no_window == [*names, "inside"]
     assert (summary.examples, summary.windows_with_answer) == (8, 1)
@@ -220,7 +224,7 @@ def test_progress_is_told(tmp_path, monkeypatch, caplog):
         ("a " * 200, []), ("a", [squad_files.question("q0"), squad_files.question("q1")])
     )
     examples = squad_examples.parse(data, "f", is_training=False)
-    squad_features.build(examples, tokenizer, SIZES, 1)
+    squad_features.build(examples, tokenizer, SIZES)
     assert [record.getMessage() for record in caplog.records] == [
         "made windows of 2 of 2, 0.1 examples/s, 0s left"
     ]
@@ -239,4 +243,6 @@ class _Dying:
 def test_killed_worker_is_a_user_error(monkeypatch):
     monkeypatch.setattr(squad_features, "_CHUNK", 10)
     with pytest.raises(errors.UserError, match="a worker process was killed.*now 2"):
-        squad_features.build(_random_examples(3), _Dying(), SIZES, 2)
+        squad_features.build(
+            _random_examples(3), _Dying(), dataclasses.replace(SIZES, num_workers=2)
+        )

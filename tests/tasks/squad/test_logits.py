@@ -10,7 +10,7 @@ from command_line import errors
 from tasks.squad import examples as squad_examples
 from tasks.squad import features as squad_features
 from tasks.squad import logits as squad_logits
-from tasks.squad import windows as squad_windows
+from tasks.squad import options as squad_options
 from training import ragged
 
 
@@ -21,8 +21,10 @@ def features(tmp_path):
         ("a b c d e f g h", [squad_files.question("q")]), ("a b", [squad_files.question("r")])
     )
     examples = squad_examples.parse(data, "f", is_training=False)
-    sizes = squad_windows.Sizes(max_seq_length=10, doc_stride=2, max_query_length=4)
-    return squad_features.build(examples, tokenizer, sizes, 1)
+    sizes = squad_options.SquadOptions(
+        max_seq_length=10, doc_stride=2, max_query_length=4, num_workers=1
+    )
+    return squad_features.build(examples, tokenizer, sizes)
 
 
 def _results(features, padded=0):
@@ -58,17 +60,19 @@ def test_window_predicted_twice(features):
 
 def test_wrong_logits(features):
     rows = list(_results(features))
-    short = [*rows[:2], (2, rows[2][1][:-1], rows[2][2][:-1]), rows[3]]
+
+    def check(*results):
+        squad_logits.check(features, squad_logits.collect(features, results))
+
     with pytest.raises(errors.UserError, match="window 1000000002 has 8 logits; .*its 9 tokens"):
-        squad_logits.collect(features, short)
+        check(*rows[:2], (2, rows[2][1][:-1], rows[2][2][:-1]), rows[3])
     for value in (np.nan, np.inf):
         broken = rows[1][2].copy()
         broken[-1] = value
         with pytest.raises(errors.UserError, match="a logit of window 1000000001 is"):
-            squad_logits.collect(features, [rows[0], (1, rows[1][1], broken), *rows[2:]])
-    uneven = [*rows[:3], (3, rows[3][1], np.zeros(9))]
+            check(rows[0], (1, rows[1][1], broken), *rows[2:])
     with pytest.raises(errors.UserError, match="differ in length"):
-        squad_logits.collect(features, uneven)
+        check(*rows[:3], (3, rows[3][1], np.zeros(9)))
     fewer = squad_logits.Logits(*(ragged.from_rows([[1.0]], np.float32) for _ in range(2)))
     with pytest.raises(errors.UserError, match="logits of 1 windows; expected 4"):
         squad_logits.check(features, fewer)

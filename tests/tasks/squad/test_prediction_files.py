@@ -9,7 +9,10 @@ import pytest
 from command_line import errors
 from system import atomic_files
 from tasks.squad import answers as squad_answers
+from tasks.squad import options as squad_options
 from tasks.squad import prediction_files
+
+OPTIONS = squad_options.SquadOptions()
 
 ENTRIES = {
     'q"1': [
@@ -42,7 +45,7 @@ def test_json_is_that_of_the_standard_writer(offsets, ensure_ascii):
 def test_half_a_surrogate_pair(tmp_path):
     entries = [squad_answers.Entry("é\ud83d", 1.0, 0.0, 0.0)]
     answers = squad_answers.Answers({"q": "é\ud83d"}, {"q": entries}, {})
-    prediction_files.write(str(tmp_path), answers, ensure_ascii=False)
+    prediction_files.write(str(tmp_path), answers, squad_options.SquadOptions(ensure_ascii=False))
     text = (tmp_path / "predictions.json").read_text("utf-8")
     assert text == '{\n    "q": "é\\ud83d"\n}\n'
     nbest = json.loads((tmp_path / "nbest_predictions.json").read_text("utf-8"))
@@ -51,12 +54,11 @@ def test_half_a_surrogate_pair(tmp_path):
 
 def test_files(tmp_path):
     answers = squad_answers.Answers({"q": "é"}, {"q": ENTRIES["ü2"]}, {})
-    prediction_files.write(str(tmp_path), answers)
+    prediction_files.write(str(tmp_path), answers, OPTIONS)
     assert (tmp_path / "predictions.json").read_bytes() == b'{\n    "q": "\\u00e9"\n}\n'
     assert _names(tmp_path) == ["nbest_predictions.json", "predictions.json"]
-    prediction_files.write(
-        str(tmp_path), answers._replace(null_odds={"q": 1.5}), offsets=True, ensure_ascii=False
-    )
+    options = squad_options.SquadOptions(nbest_offsets=True, ensure_ascii=False)
+    prediction_files.write(str(tmp_path), answers._replace(null_odds={"q": 1.5}), options)
     assert (tmp_path / "predictions.json").read_text("utf-8") == '{\n    "q": "é"\n}\n'
     assert (tmp_path / "null_odds.json").read_text() == '{\n    "q": 1.5\n}\n'
     nbest = json.loads((tmp_path / "nbest_predictions.json").read_text("utf-8"))
@@ -65,16 +67,16 @@ def test_files(tmp_path):
 
 def test_version_1_removes_the_odds_of_an_earlier_run(tmp_path):
     answers = squad_answers.Answers({"q": "a"}, {"q": ENTRIES["ü2"]}, {"q": 1.5})
-    prediction_files.write(str(tmp_path), answers)
+    prediction_files.write(str(tmp_path), answers, OPTIONS)
     assert (tmp_path / "null_odds.json").exists()
-    prediction_files.write(str(tmp_path), answers._replace(null_odds={}))
+    prediction_files.write(str(tmp_path), answers._replace(null_odds={}), OPTIONS)
     assert _names(tmp_path) == ["nbest_predictions.json", "predictions.json"]
 
 
 @pytest.mark.parametrize("failing", [0, 1, 2])
 def test_a_full_disk_leaves_all_files_as_they_were(tmp_path, monkeypatch, failing):
     answers = squad_answers.Answers({"q": "old"}, {"q": ENTRIES["ü2"]}, {"q": 1.5})
-    prediction_files.write(str(tmp_path), answers)
+    prediction_files.write(str(tmp_path), answers, OPTIONS)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert len(before) == 3
     calls = []
@@ -88,9 +90,8 @@ def test_a_full_disk_leaves_all_files_as_they_were(tmp_path, monkeypatch, failin
 
     monkeypatch.setattr(atomic_files, "sync", full)
     with pytest.raises(OSError, match="No space left"):
-        prediction_files.write(
-            str(tmp_path), squad_answers.Answers({"q": "new"}, {"q": ENTRIES['q"1']}, {"q": 2.5})
-        )
+        new = squad_answers.Answers({"q": "new"}, {"q": ENTRIES['q"1']}, {"q": 2.5})
+        prediction_files.write(str(tmp_path), new, OPTIONS)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -103,7 +104,7 @@ def test_places_are_checked_before_the_work(tmp_path):
     with pytest.raises(errors.UserError, match="null_odds.json is a directory; expected a file"):
         prediction_files.check_places(str(tmp_path), True)
     answers = squad_answers.Answers({"q": "a"}, {"q": ENTRIES["ü2"]}, {})
-    prediction_files.write(str(tmp_path), answers)  # what no run wrote stays
+    prediction_files.write(str(tmp_path), answers, OPTIONS)  # what no run wrote stays
     assert (tmp_path / "null_odds.json").is_dir()
     (tmp_path / "other" / "nbest_predictions.json").mkdir(parents=True)
     for version_2 in (False, True):

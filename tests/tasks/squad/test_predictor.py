@@ -23,7 +23,7 @@ class _Data:
         self.tuned = []
 
     def features(self, part):
-        return types.SimpleNamespace(example_index=[], part=part)
+        return types.SimpleNamespace(input_ids=types.SimpleNamespace(lengths=[]), part=part)
 
     def answers(self, part, logits):
         return squad_answers.Answers({"q": part}, {"q": [_entry(part)]}, {"q": float(logits)})

@@ -10,10 +10,10 @@ import pytest
 import squad_files
 from tasks.squad import examples as squad_examples
 from tasks.squad import features as squad_features
+from tasks.squad import options as squad_options
 from tasks.squad import texts as squad_texts
-from tasks.squad import windows as squad_windows
 
-SIZES = squad_windows.Sizes(max_seq_length=200, max_query_length=8)
+SIZES = {"max_seq_length": 200, "max_query_length": 8, "num_workers": 1}
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,9 @@ def _passage(tmp_path, context, vocabulary, do_lower_case=True, exact=False, ver
     tokenizer = squad_files.tokenizer(tmp_path, f"what ? {vocabulary}", do_lower_case)
     data = squad_files.data((context, [squad_files.question("q")]))
     examples = squad_examples.parse(data, "f", is_training=False)
-    features = squad_features.build(examples, tokenizer, SIZES, 1)
-    passages = squad_texts.Passages(examples.contexts, features, tokenizer, exact, verbose)
+    options = squad_options.SquadOptions(**SIZES, exact_answer_texts=exact, verbose_logging=verbose)
+    features = squad_features.build(examples, tokenizer, options)
+    passages = squad_texts.Passages(examples.contexts, features, tokenizer, options)
     return passages.passage(0), len(features.pieces.values)
 
 
@@ -129,7 +130,8 @@ def test_random_spans_have_the_text_of_the_original_and_their_own_place(
 ):
     made = squad_files.golden(shared, name)
     generator = random.Random(1)
-    passages = squad_texts.Passages(made.examples.contexts, made.features, made.tokenizer)
+    options = squad_options.SquadOptions()
+    passages = squad_texts.Passages(made.examples.contexts, made.features, made.tokenizer, options)
     elsewhere = 0  # the text is right, and stands in the same words before, too
     for paragraph in sorted({question.paragraph for question in made.examples.questions}):
         passage, context = passages.passage(paragraph), made.examples.contexts[paragraph]

@@ -17,8 +17,8 @@ def _weights(seed):
     return {name: random.standard_normal(shape, np.float32) for name, shape in shapes.items()}
 
 
-def _threshold(model, value=-1.25):
-    return threshold.Threshold(value, 76.3, "dev.json", 42, model)
+def _write(path, model, value=-1.25):
+    threshold.write(str(path), value, f1=76.3, dev_file="dev.json", step=42, model=model)
 
 
 def test_a_digest_tells_models_apart():
@@ -36,17 +36,17 @@ def test_the_threshold_of_the_model_is_found(tmp_path):
     places = [str(tmp_path / "nowhere"), str(tmp_path), f"file://{tmp_path}"]
     assert threshold.find(places, "a") is None
     first, second = tmp_path / "null_threshold.json", tmp_path / "null_threshold-4.json"
-    threshold.write(str(first), _threshold("a"))
-    threshold.write(str(second), _threshold("b", 3.0))
+    _write(first, "a")
+    _write(second, "b", 3.0)
     (tmp_path / "null_threshold-x.json").write_text("{")
     assert json.loads(first.read_text()) == {
         "null_score_diff_threshold": -1.25, "f1": 76.3, "dev_file": "dev.json", "global_step": 42,
         "model": "a",
     }  # fmt: skip
-    assert threshold.find(places, "a") == (_threshold("a"), str(first))
-    assert threshold.find(places, "b") == (_threshold("b", 3.0), str(second))
+    assert threshold.find(places, "a") == (-1.25, str(first))
+    assert threshold.find(places, "b") == (3.0, str(second))
     remote = threshold.find(places[2:], "b")
-    assert remote and remote[0].value == 3.0
+    assert remote and remote[0] == 3.0
     with pytest.raises(errors.UserError, match="null_threshold-4.json was tuned for another model"):
         threshold.find(places, "c")
 
@@ -54,7 +54,7 @@ def test_the_threshold_of_the_model_is_found(tmp_path):
 @pytest.mark.parametrize(
     "text",
     ["{", "[]", "{}", '"x"', "[" * 100_000]
-    + [json.dumps(_threshold("a")._asdict())]  # other names
+    + ['{"value": -1.25, "model": "a"}']  # other names
     + [
         f'{{"null_score_diff_threshold": {value}, "f1": 1, "dev_file": "d", "global_step": 1, '
         '"model": "a"}'
