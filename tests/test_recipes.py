@@ -11,12 +11,11 @@ import sys
 
 import pytest
 
-import modeling
+import documented
 import processes
 import squad_files
 import tiny_glue
 import tiny_squad
-from checkpoints import manager
 
 RECIPES = pathlib.Path(__file__).resolve().parents[1] / "recipes"
 SQUAD_FLAGS = "--max_seq_length=40 --max_query_length=8"
@@ -28,33 +27,10 @@ pytestmark = pytest.mark.slow
 def folder(tmp_path_factory):
     """A released model's folder, GLUE and SQuAD."""
     folder = tmp_path_factory.mktemp("recipes")
-    bert = folder / "uncased_tiny"
-    bert.mkdir()
-    tiny_squad.write_model(bert, [*tiny_glue.WORDS[5:], "rome"])
-    (bert / "config.json").rename(bert / "bert_config.json")
-    config = modeling.BertConfig.from_json_file(str(bert / "bert_config.json"))
-    encoder = modeling.named_variables(modeling.BertModel(config))
-    prefix = pathlib.Path(manager.save(str(folder / "saved"), 0, encoder))
-    for path in prefix.parent.glob(f"{prefix.name}.[id]*"):
-        path.rename(bert / path.name.replace(prefix.name, "bert_model.ckpt"))
+    documented.write_released_model(folder / "uncased_tiny")
     tiny_glue.write_all(folder / "glue")
-    (folder / "squad").mkdir()
-    for name, count, version_2 in (
-        ("train-v1.1", 40, False), ("dev-v1.1", 13, False),
-        ("train-v2.0", 40, True), ("dev-v2.0", 13, True),
-    ):  # fmt: skip
-        paragraphs = tiny_squad.colour_paragraphs(count, version_2)
-        tiny_squad.write_json(folder / f"squad/{name}.json", *paragraphs)
-    evidence = folder / "triviaqa/evidence/wikipedia"
-    evidence.mkdir(parents=True)
-    (evidence / "Rome.txt").write_text("a b rome c d")
-    (folder / "triviaqa/qa").mkdir()
-    page = {
-        "QuestionId": "t", "Question": "what ?", "EntityPages": [{"Filename": "Rome.txt"}],
-        "Answer": {"Value": "Rome", "Aliases": ["Rome"], "NormalizedAliases": ["rome"]},
-    }  # fmt: skip
-    pages = {"Data": [{**page, "QuestionId": f"t{index}"} for index in range(600)]}
-    (folder / "triviaqa/qa/wikipedia-train.json").write_text(json.dumps(pages))
+    documented.write_squad(folder / "squad")
+    documented.write_triviaqa(folder / "triviaqa", 600)
     return folder
 
 
