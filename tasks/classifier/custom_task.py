@@ -130,13 +130,10 @@ class CustomProcessor(table_processor.TableProcessor):
             try:
                 labels = table_processor.parse_label_set(text) if is_multi_label else [text.strip()]
                 for label in labels:
-                    reason = label_files.invalid_label_reason(label)
-                    if not label or reason:
-                        raise ValueError(
-                            f"label {tables.excerpt(label)} {reason}"
-                            if label
-                            else "the label is empty"
-                        )
+                    if not label:
+                        raise ValueError("the label is empty")
+                    if reason := label_files.invalid_label_reason(label):
+                        raise ValueError(f"label {tables.excerpt(label)} {reason}")
             except ValueError as error:
                 cure = "correct it, or is it the right --label_column?"
                 raise table.cell_error(row, columns.label, error, cure) from None
@@ -195,8 +192,7 @@ def _check_labels(labels: Sequence[str], kind: str) -> None:
     if labels and kind == examples.REGRESSION:
         raise errors.FlagError("--labels does not fit --regression, whose labels are numbers")
     for label in labels:
-        reason = label_files.invalid_label_reason(label)
-        if reason:
+        if reason := label_files.invalid_label_reason(label):
             raise errors.FlagError(f"--labels: {tables.excerpt(label)} {reason}")
     repeated = sorted(label for label, count in collections.Counter(labels).items() if count > 1)
     if repeated:

@@ -207,8 +207,7 @@ def _labels_of(processor: task_examples.DataProcessor, task_name: str) -> list[s
     for index, label in enumerate(labels):
         if label in labels[:index]:
             raise errors.UserError(f"{about} gives {label!r} twice; give each label once")
-        flaw = label_files.invalid_label_reason(label)
-        if flaw:
+        if flaw := label_files.invalid_label_reason(label):
             raise errors.UserError(f"{about} gives {label!r}, which {flaw}")
     return labels
 

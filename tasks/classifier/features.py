@@ -61,7 +61,7 @@ def encode(
     Raises:
       errors.UserError: a text is missing; a label is missing, not in ``labels`` or not a number.
     """
-    label_ids = (_label_ids if labelled else _zero_label_ids)(examples, labels, kind)
+    label_ids = _label_ids(examples, labels, kind, labelled)
     ids = array.array("i")
     lengths = np.zeros([len(examples), 2], np.int64)  # of segments 0 and 1
     num_cut = 0
@@ -97,8 +97,7 @@ def check(
     """Raises the errors that ``encode`` would raise, without encoding; same arguments."""
     for example in examples:
         _check_texts(example)
-    if labelled:
-        _label_ids(examples, labels, kind)
+    _label_ids(examples, labels, kind, labelled)
 
 
 def _check_texts(example: task_examples.InputExample) -> None:
@@ -152,33 +151,30 @@ def _truncate_seq_pair(tokens_a: list[Any], tokens_b: list[Any], max_length: int
 
 
 def _label_ids(
-    examples: Sequence[task_examples.InputExample], labels: Sequence[str], kind: str
+    examples: Sequence[task_examples.InputExample],
+    labels: Sequence[str],
+    kind: str,
+    labelled: bool = True,
 ) -> np.ndarray:
-    """As ``Features.label_ids``."""
-    for example in examples:
+    """As ``Features.label_ids``; all 0 unless ``labelled``."""
+    shape = [len(examples), len(labels)] if kind == task_examples.MULTI_LABEL else [len(examples)]
+    dtype = np.int32 if kind == task_examples.CLASSIFICATION else np.float32
+    label_ids = np.zeros(shape, dtype)
+    # Compared as text, so that the labels of a task may be numbers.
+    ids = {str(label): index for index, label in enumerate(labels)}
+    for index, example in enumerate(examples if labelled else ()):
         if example.label is None:
             raise errors.UserError(
                 f"example {example.guid} has no label; only test sets may have none"
             )
-    if kind == task_examples.REGRESSION:
-        return np.array([_regression_value(example) for example in examples], np.float32)
-    # Compared as text, so that the labels of a task may be numbers.
-    ids = {str(label): index for index, label in enumerate(labels)}
-    if kind == task_examples.MULTI_LABEL:
-        label_ids = _zero_label_ids(examples, labels, kind)
-        for index, example in enumerate(examples):
+        if kind == task_examples.REGRESSION:
+            label_ids[index] = _regression_value(example)
+        elif kind == task_examples.MULTI_LABEL:
             for label in _label_set(example):
                 label_ids[index, _label_id(ids, label, example)] = 1
-        return label_ids
-    return np.array([_label_id(ids, example.label, example) for example in examples], np.int32)
-
-
-def _zero_label_ids(
-    examples: Sequence[task_examples.InputExample], labels: Sequence[str], kind: str
-) -> np.ndarray:
-    """As ``Features.label_ids``, of examples whose labels are ignored."""
-    shape = [len(examples), len(labels)] if kind == task_examples.MULTI_LABEL else [len(examples)]
-    return np.zeros(shape, np.int32 if kind == task_examples.CLASSIFICATION else np.float32)
+        else:
+            label_ids[index] = _label_id(ids, example.label, example)
+    return label_ids
 
 
 def _label_id(ids: dict[str, int], label: object, example: task_examples.InputExample) -> int:

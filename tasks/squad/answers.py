@@ -198,7 +198,7 @@ def answer(
     # Grouped by context, so that its words and texts are computed once and need not be kept.
     order = sorted(range(len(questions)), key=lambda index: questions[index].paragraph)
     for paragraph, indexes in itertools.groupby(order, lambda index: questions[index].paragraph):
-        text_of = functools.cache(passages.passage(paragraph).text)
+        text_of = functools.cache(squad_texts.Passage(passages, paragraph).text)
         for index in indexes:
             part = slice(offsets[index], offsets[index + 1])
             ranked = zip(*(values[part].tolist() for values in columns), strict=True)

@@ -179,16 +179,16 @@ def parse(
     return Examples(contexts, questions, reader.summary)
 
 
+@dataclasses.dataclass
 class _Reader:
-    """Makes examples of questions and counts them."""
+    """Makes examples of questions and counts them; the first fields are arguments of ``parse``."""
 
-    def __init__(self, source: str, is_training: bool, version_2: bool, answer_policy: str):
-        self.summary = Summary()
-        self._source = source
-        self._is_training = is_training
-        self._version_2 = version_2
-        self._policy = answer_policy
-        self._warned: collections.Counter[str] = collections.Counter()
+    source: str
+    is_training: bool
+    version_2: bool
+    policy: str
+    summary: Summary = dataclasses.field(default_factory=Summary)
+    warned: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
 
     def examples(self, qa: json_layout.Node, paragraph: int, context: str) -> list[Question]:
         """The examples of one question: one, or in training possibly none or several."""
@@ -199,7 +199,7 @@ class _Reader:
             number=self.summary.questions,
         )
         self.summary.questions += 1
-        if not self._is_training:
+        if not self.is_training:
             self.summary.impossible += qa.value.get("is_impossible") is True
             return [question]
         if self._is_impossible(qa):
@@ -210,14 +210,14 @@ class _Reader:
         return self._answered(question, answers, context)
 
     def _is_impossible(self, qa: json_layout.Node) -> bool:
-        if not self._version_2:
+        if not self.version_2:
             return False
         if "is_impossible" not in qa.value:
             return qa.value.get("answers") == []
         return qa.take("is_impossible", bool)
 
     def _check_number(self, count: int, where: str) -> None:
-        if not count and self._version_2:
+        if not count and self.version_2:
             raise errors.UserError(
                 f"{where} has no answer, but is_impossible is false; expected one of the two"
             )
@@ -226,7 +226,7 @@ class _Reader:
                 f"{where} has no answer; files with unanswerable questions need "
                 "--version_2_with_negative"
             )
-        if count > 1 and self._policy == "error":
+        if count > 1 and self.policy == "error":
             raise errors.UserError(
                 f"{where} has {count} answers, but training takes one; is this a dev file? "
                 "--answer_policy=first takes the first"
@@ -251,18 +251,18 @@ class _Reader:
             self.summary.dropped.setdefault(reason, []).append(question.qas_id)
             return []
         spans = list(is_moved)
-        if self._policy == "shortest":
+        if self.policy == "shortest":
             spans.sort(key=lambda span: span[1] - span[0])
-        if self._policy != "all":
+        if self.policy != "all":
             del spans[1:]
         self.summary.moved += sum(is_moved[span] for span in spans)
         return [question._replace(start=start, end=end) for start, end in spans]
 
     def _warn(self, reason: str, qas_id: str, text: str, start: int) -> None:
-        self._warned[reason] += 1
-        if self._warned[reason] <= _MAX_WARNINGS:
+        self.warned[reason] += 1
+        if self.warned[reason] <= _MAX_WARNINGS:
             line = "%s: question %s skips answer %r at %d: %s"
-            _log.warning(line, self._source, qas_id, text, start, reason)
+            _log.warning(line, self.source, qas_id, text, start, reason)
 
     def report(self, contexts: Sequence[str], questions: Sequence[Question]) -> None:
         """Logs other irregularities of the file: repeated ids, empty contexts, unused answers."""
@@ -270,27 +270,27 @@ class _Reader:
         repeated = []
         for question in questions:
             other = first.setdefault(question.qas_id, question)
-            if other is question or (self._is_training and self._policy == "all"):
+            if other is question or (self.is_training and self.policy == "all"):
                 continue
             repeated.append(question.qas_id)
             texts = {(contexts[q.paragraph], q.text) for q in (other, question)}
-            if not self._is_training and len(texts) > 1:
+            if not self.is_training and len(texts) > 1:
                 raise errors.UserError(
-                    f"{self._source}: two different questions have the id {question.qas_id}, so "
+                    f"{self.source}: two different questions have the id {question.qas_id}, so "
                     "one of their answers would be lost; give each an id of its own"
                 )
         if repeated:
-            _log.warning("%s repeats question ids: %s", self._source, errors.some(repeated))
+            _log.warning("%s repeats question ids: %s", self.source, errors.some(repeated))
         empty = [q.qas_id for q in questions if not _has_text(contexts[q.paragraph])]
         if empty:
             _log.warning(
-                "%s: the context is empty for questions %s", self._source, errors.some(empty)
+                "%s: the context is empty for questions %s", self.source, errors.some(empty)
             )
-        if not self._is_training and not self._version_2 and self.summary.impossible:
+        if not self.is_training and not self.version_2 and self.summary.impossible:
             hint = "but each will get an answer; --version_2_with_negative allows none"
             count = self.summary.impossible
             _log.warning(
-                "%s has %d unanswerable questions (is_impossible), %s", self._source, count, hint
+                "%s has %d unanswerable questions (is_impossible), %s", self.source, count, hint
             )
 
 

@@ -108,7 +108,9 @@ def build(
       errors.UserError: a worker process died.
     """
     chunks = _chunks(examples)
-    count = min(options.num_workers, len(chunks)) or _worthwhile_workers(examples)
+    characters = sum(map(len, examples.contexts)) + 200 * len(examples.questions)
+    worthwhile = max(1, min(worker_pool.available_cores(), characters // _WORTH_A_WORKER))
+    count = min(options.num_workers, len(chunks)) or worthwhile
     display = progress.Pass("made windows of", len(examples.questions))
     parts = []
     results = _make_parts(squad_windows.WindowMaker(tokenizer, options), chunks, count)
@@ -174,11 +176,6 @@ def _chunks(examples: squad_examples.Examples) -> list[list[squad_windows.Paragr
             chunks.append([])
             size = 0
     return chunks
-
-
-def _worthwhile_workers(examples: squad_examples.Examples) -> int:
-    characters = sum(map(len, examples.contexts)) + 200 * len(examples.questions)
-    return max(1, min(worker_pool.available_cores(), characters // _WORTH_A_WORKER))
 
 
 def _make_parts(

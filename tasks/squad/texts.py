@@ -8,6 +8,7 @@ original gives up, because characters vanish or become several, it uses the toke
 from __future__ import annotations
 
 import bisect
+import dataclasses
 import functools
 import itertools
 import logging
@@ -82,10 +83,11 @@ class Text(NamedTuple):
     end: int
 
 
+@dataclasses.dataclass
 class Passages:
     """All contexts.
 
-    Args:
+    Attributes:
       contexts: of ``squad_examples``.
       features: made of these contexts.
       tokenizer: the features were made with it.
@@ -95,49 +97,34 @@ class Passages:
         scripts without spaces perhaps a sentence.
     """
 
-    def __init__(
-        self,
-        contexts: Sequence[str],
-        features: squad_features.Features,
-        tokenizer: tokenization.FullTokenizer,
-        options: squad_options.SquadOptions,
-    ):
-        self._contexts = contexts
-        self._features = features
-        self.tokenizer = tokenizer
-        self.options = options
-        tokenize = tokenizer.basic_tokenizer.tokenize
-        self.tokenized = functools.cache(lambda word: " ".join(tokenize(word)))
+    contexts: Sequence[str]
+    features: squad_features.Features
+    tokenizer: tokenization.FullTokenizer
+    options: squad_options.SquadOptions
 
-    def passage(self, index: int) -> Passage:
-        """One context."""
-        pieces = self._features.pieces.row(index).tolist()
-        words = self._features.words.row(index).tolist()
-        return Passage(self, self._contexts[index], pieces, words)
+    def __post_init__(self) -> None:
+        tokenize = self.tokenizer.basic_tokenizer.tokenize
+        self.tokenized = functools.cache(lambda word: " ".join(tokenize(word)))
 
 
 class Passage:
-    """A context, its words and its pieces.
+    """One context, its words and its pieces.
 
     Args:
-      shared: settings and caches for all contexts.
-      context: the text.
-      pieces: ids of its pieces.
-      word_of: index of the word of each piece.
+      shared: all contexts.
+      index: which one it is.
     """
 
-    def __init__(
-        self, shared: Passages, context: str, pieces: Sequence[int], word_of: Sequence[int]
-    ):
+    def __init__(self, shared: Passages, index: int):
         self._shared = shared
-        self._words = squad_examples.words(context)
-        self._starts = squad_examples.word_starts(context)
+        self._words = squad_examples.words(shared.contexts[index])
+        self._starts = squad_examples.word_starts(shared.contexts[index])
         # Characters before each word once the words are joined by spaces.
         lengths = (len(word) + 1 for word in self._words)
         self._joined_starts = list(itertools.accumulate(lengths, initial=0))
-        self._tokenized = list(map(shared.tokenized, self._words))
+        pieces = shared.features.pieces.row(index).tolist()
         self._pieces = shared.tokenizer.convert_ids_to_tokens(pieces)
-        self._word_of = word_of
+        self._word_of = shared.features.words.row(index).tolist()  # of each piece
         self._measure_pieces()
 
     @functools.cached_property
@@ -193,9 +180,10 @@ class Passage:
         """Start and end of some pieces in ``original``, the words they belong to."""
         predicted = " ".join(self._pieces[first : last + 1])
         predicted = " ".join(predicted.replace(" ##", "").replace("##", "").split())
-        words = self._tokenized[self._word_of[first] : self._word_of[last] + 1]
+        words = self._words[self._word_of[first] : self._word_of[last] + 1]
+        tokenized = " ".join(filter(None, map(self._shared.tokenized, words)))
         basic = self._shared.tokenizer.basic_tokenizer
-        span = _find_span(predicted, original, " ".join(filter(None, words)), basic)
+        span = _find_span(predicted, original, tokenized, basic)
         if span is not None:
             return span
         if self._shared.options.verbose_logging:

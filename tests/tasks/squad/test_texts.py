@@ -52,7 +52,7 @@ def _passage(tmp_path, context, vocabulary, do_lower_case=True, exact=False, ver
     options = squad_options.SquadOptions(**SIZES, exact_answer_texts=exact, verbose_logging=verbose)
     features = squad_features.build(examples, tokenizer, options)
     passages = squad_texts.Passages(examples.contexts, features, tokenizer, options)
-    return passages.passage(0), len(features.pieces.values)
+    return squad_texts.Passage(passages, 0), len(features.pieces.values)
 
 
 def test_pieces_of_words(tmp_path):
@@ -134,7 +134,10 @@ def test_random_spans_have_the_text_of_the_original_and_their_own_place(
     passages = squad_texts.Passages(made.examples.contexts, made.features, made.tokenizer, options)
     elsewhere = 0  # the text is right, and stands in the same words before, too
     for paragraph in sorted({question.paragraph for question in made.examples.questions}):
-        passage, context = passages.passage(paragraph), made.examples.contexts[paragraph]
+        passage, context = (
+            squad_texts.Passage(passages, paragraph),
+            made.examples.contexts[paragraph],
+        )
         spans = _spans(generator, made, paragraph, count)
         for first, last, predicted, original, before, start, end in spans:
             found = passage.text(first, last)
