@@ -15,6 +15,8 @@ import pytest
 
 import documented
 import modeling
+from nn import functions
+from tasks.classifier import glue_tasks
 from tasks.glue import commands
 
 # What is added to a command so that it ends soon.
@@ -36,6 +38,9 @@ def workspace(tmp_path, monkeypatch):
     # The runs of a GLUE search; test_recipes.py has real ones.
     monkeypatch.setattr(commands, "CLASSIFIER", [sys.executable, str(FAKE_CLASSIFIER)])
     monkeypatch.setenv("FAKE_STARTS", str(tmp_path / "starts"))
+    # What snippets register.
+    monkeypatch.setattr(functions, "ACTIVATIONS", dict(functions.ACTIVATIONS))
+    monkeypatch.setattr(glue_tasks, "PROCESSORS", dict(glue_tasks.PROCESSORS))
     environment = dict(os.environ)
     yield tmp_path
     os.environ.clear()
