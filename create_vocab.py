@@ -53,6 +53,7 @@ class VocabOptions(options.TextRules):
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.unused_tokens + 5 >= self.vocab_size:
             raise errors.FlagError(
                 f"--vocab_size={self.vocab_size} leaves no room beside 5 special tokens and "

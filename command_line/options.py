@@ -7,8 +7,11 @@ an instance of each from ``app.run``; nothing else reads the command line.
 from __future__ import annotations
 
 import dataclasses
+import math
 import typing
 from collections.abc import Sequence
+
+from command_line import errors
 
 
 def flag(
@@ -35,7 +38,47 @@ def flag(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TextRules:
+class Group:
+    """Flags that belong together; every instance keeps the limits that its fields declare.
+
+    Raises:
+      errors.FlagError: naming the flag, its value and what was expected.
+    """
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            _check_value(field, getattr(self, field.name))
+
+
+def _check_value(field: dataclasses.Field, value: typing.Any) -> None:
+    choices, minimum, maximum = (field.metadata[key] for key in ("choices", "minimum", "maximum"))
+    if isinstance(value, str) and not _is_utf8(value):
+        raise errors.FlagError(f"--{field.name}={value!a}: the value is not UTF-8 text")
+    if choices and value not in choices:
+        expected = f"one of {', '.join(choices)}"
+    elif isinstance(value, int) and abs(value) > 2**31 - 1:
+        expected = f"at most {2**31 - 1}"
+    elif isinstance(value, float) and not math.isfinite(value):
+        expected = "a finite number"
+    elif minimum is not None and value < minimum:
+        expected = f"at least {minimum}"
+    elif maximum is not None and value > maximum:
+        expected = f"at most {maximum}"
+    else:
+        return
+    raise errors.FlagError(f"--{field.name}={value}: expected {expected}")
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # bytes of the command line that are not UTF-8 become surrogates
+        return False
+    return "\0" not in text
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextRules(Group):
     """How a text is normalized before it is split into word pieces"""
 
     do_lower_case: bool = flag(
@@ -67,7 +110,7 @@ class TokenizerOptions(TextRules):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ModelOptions:
+class ModelOptions(Group):
     """Model"""
 
     bert_config_file: str = flag("", "JSON file with the sizes of the model.", required=True)
@@ -79,7 +122,7 @@ class ModelOptions:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FineTuningOptions:
+class FineTuningOptions(Group):
     """Fine-tuning"""
 
     do_train: bool = flag(False, "Train.")
@@ -104,7 +147,7 @@ class FineTuningOptions:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OptimizerOptions:
+class OptimizerOptions(Group):
     """Optimizer"""
 
     learning_rate: float = flag(
@@ -119,7 +162,7 @@ class OptimizerOptions:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RunOptions:
+class RunOptions(Group):
     """Run"""
 
     output_dir: str = flag(
@@ -158,7 +201,7 @@ def same_flag(group: type, name: str) -> typing.Any:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DeviceOptions:
+class DeviceOptions(Group):
     """Devices and precision"""
 
     precision: str = flag(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 import textwrap
 import typing
@@ -89,35 +88,11 @@ def _define(field: dataclasses.Field, flag_type: typing.Any, values: flags.FlagV
 
 
 def _make_group(group: type, values: flags.FlagValues) -> typing.Any:
-    """An instance of a group, after the checks that its fields declare."""
-    checked = {}
+    """An instance of a group; only here must required flags be given."""
     for field in dataclasses.fields(group):
-        value = checked[field.name] = values[field.name].value
-        limits = field.metadata
-        flag = f"--{field.name}={value}"
-        if limits["required"] and not value:
-            raise errors.FlagError(f"--{field.name} is missing: {limits['help']}")
-        if limits["choices"] and value not in limits["choices"]:
-            raise errors.FlagError(f"{flag}: expected one of {', '.join(limits['choices'])}")
-        if isinstance(value, str) and not _is_utf8(value):
-            raise errors.FlagError(f"--{field.name}={value!a}: the value is not UTF-8 text")
-        if isinstance(value, int) and abs(value) > 2**31 - 1:
-            raise errors.FlagError(f"{flag}: expected at most {2**31 - 1}")
-        if isinstance(value, float) and not math.isfinite(value):
-            raise errors.FlagError(f"{flag}: expected a finite number")
-        if limits["minimum"] is not None and value < limits["minimum"]:
-            raise errors.FlagError(f"{flag}: expected at least {limits['minimum']}")
-        if limits["maximum"] is not None and value > limits["maximum"]:
-            raise errors.FlagError(f"{flag}: expected at most {limits['maximum']}")
-    return group(**checked)
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # bytes of the command line that are not UTF-8 become surrogates
-        return False
-    return "\0" not in text
+        if field.metadata["required"] and not values[field.name].value:
+            raise errors.FlagError(f"--{field.name} is missing: {field.metadata['help']}")
+    return group(**{field.name: values[field.name].value for field in dataclasses.fields(group)})
 
 
 def usage(groups: Sequence[type], doc: str, program: str) -> str:

@@ -18,7 +18,7 @@ CUSTOM_FLAGS = (
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ClassifierOptions:
+class ClassifierOptions(options.Group):
     """Task and data"""
 
     task_name: str = options.flag(

@@ -9,7 +9,7 @@ from tasks.classifier import options as classifier_options
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class GlueOptions:
+class GlueOptions(options.Group):
     """Tasks and runs"""
 
     data_dir: str = options.flag(
@@ -39,7 +39,7 @@ class GlueOptions:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class GlueRunOptions:
+class GlueRunOptions(options.Group):
     """Each run"""
 
     max_seq_length: int = options.same_flag(classifier_options.ClassifierOptions, "max_seq_length")

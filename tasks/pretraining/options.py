@@ -10,7 +10,7 @@ from system import outputs
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _ExampleSizes:
+class _ExampleSizes(options.Group):
     """Sizes on which the maker and the reader of pre-training records must agree"""
 
     max_seq_length: int = options.flag(
@@ -75,6 +75,7 @@ class PretrainingDataOptions(_ExampleSizes):
     log_examples: int = options.flag(20, "Number of examples to print in full.", minimum=0)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         total = self.mask_token_share + self.keep_token_share + self.random_token_share
         if not math.isclose(total, 1.0, abs_tol=1e-6):
             raise errors.FlagError(
@@ -127,6 +128,7 @@ class PretrainingOptions(_ExampleSizes):
     max_eval_steps: int = options.flag(100, "Most evaluation batches.", minimum=1)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.do_train and not self.do_eval:
             raise errors.FlagError("nothing to do: give --do_train, --do_eval or both")
 

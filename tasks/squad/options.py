@@ -18,7 +18,7 @@ OUTPUT_FILES = (
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SquadOptions:
+class SquadOptions(options.Group):
     """Questions and answers"""
 
     train_file: str = options.flag("", "Questions to train on, a JSON file in the layout of SQuAD.")
@@ -89,6 +89,7 @@ class SquadOptions:
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.max_seq_length <= self.max_query_length + 3:
             raise errors.FlagError(
                 f"--max_seq_length={self.max_seq_length} leaves no room for the context: expected "
@@ -129,7 +130,7 @@ GROUPS = (SquadOptions, *fine_tuning_flags.SHARED_GROUPS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ConvertOptions:
+class ConvertOptions(options.Group):
     """Questions to convert"""
 
     input_format: str = options.flag(
@@ -148,6 +149,7 @@ class ConvertOptions:
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if (self.input_format == "triviaqa") != bool(self.evidence_dir):
             raise errors.FlagError(
                 f"--evidence_dir={self.evidence_dir} does nothing with --input_format=mrqa"
