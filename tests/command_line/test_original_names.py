@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 
 import pytest
 
@@ -45,7 +46,9 @@ def test_replacements_exist(module):
 def test_getters_of_the_model():
     model = modeling.BertModel(modeling.BertConfig.from_dict(tiny.CONFIG))
     for name, replacement in original_names.REPLACEMENTS["modeling.BertModel"].items():
-        with pytest.raises(AttributeError, match=f"BertModel.{name} .* is gone; use {replacement}"):
+        with pytest.raises(
+            AttributeError, match=f"BertModel.{name} .* use {re.escape(replacement)}"
+        ):
             getattr(model, name)
     with pytest.raises(TypeError, match="BertModel takes no is_training"):
         modeling.BertModel(model.config, True, None)
