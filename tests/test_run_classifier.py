@@ -20,6 +20,7 @@ import pytest
 
 import modeling
 import run_classifier
+import scripts
 import tiny
 from checkpoints import manager
 from serving import export
@@ -31,6 +32,7 @@ LETTERS = string.ascii_lowercase
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", *LETTERS,
          *(f"##{letter}" for letter in LETTERS)]  # fmt: skip
 MRPC = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+_main = scripts.Command(run_classifier)
 CUSTOM = ["--text_a_column=text", "--label_column=label"]
 
 
@@ -86,14 +88,6 @@ def _custom(folder, output, *more):
     return _flags(folder, output, *CUSTOM, *more, task="custom", data="")
 
 
-def _main(*arguments):
-    return run_classifier.main(["run_classifier.py", *map(str, arguments)])
-
-
-def _results(path):
-    return dict(line.split(" = ") for line in path.read_text().splitlines())
-
-
 def _rows(path):
     """Lines of test_results.tsv as numbers, float64 [N, L]."""
     lines = path.read_text().splitlines()
@@ -104,42 +98,18 @@ def _metrics(output):
     return [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
 
 
-def _names(output):
-    return {path.name for path in output.iterdir()}
-
-
-def _one_line(capsys, status, *arguments):
-    capsys.readouterr()
-    assert _main(*arguments) == status
-    lines = [line for line in capsys.readouterr().err.splitlines() if "error:" in line]
-    assert len(lines) == 1, lines
-    return lines[0]
-
-
 @pytest.fixture(scope="module")
 def trained(folder, tmp_path_factory):
     """A model of the training command of the README, and what the run logged."""
     output = tmp_path_factory.mktemp("trained")
-    handler = logging.Handler()
-    lines = []
-    handler.emit = lambda record: lines.append(record.getMessage())
-    root = logging.getLogger()
-    level = root.level
-    root.addHandler(handler)
-    root.setLevel(logging.INFO)
-    try:
-        flags = [
-            "--task_name=MRPC", "--do_train=true", "--do_eval=true",
-            f"--data_dir={folder / 'MRPC'}", f"--vocab_file={folder / 'vocab.txt'}",
-            f"--bert_config_file={folder / 'config.json'}", "--max_seq_length=16",
-            "--train_batch_size=8", "--learning_rate=1e-2", "--num_train_epochs=3.0",
-            "--do_lower_case=True", "--use_tpu=false", "--tpu_name=", "--num_tpu_cores=8",
-            f"--output_dir={output}/",
-        ]  # fmt: skip
-        assert _main(*flags) == 0
-    finally:
-        root.removeHandler(handler)
-        root.setLevel(level)
+    lines = _main.log(
+        "--task_name=MRPC", "--do_train=true", "--do_eval=true",
+        f"--data_dir={folder / 'MRPC'}", f"--vocab_file={folder / 'vocab.txt'}",
+        f"--bert_config_file={folder / 'config.json'}", "--max_seq_length=16",
+        "--train_batch_size=8", "--learning_rate=1e-2", "--num_train_epochs=3.0",
+        "--do_lower_case=True", "--use_tpu=false", "--tpu_name=", "--num_tpu_cores=8",
+        f"--output_dir={output}/",
+    )  # fmt: skip
     return types.SimpleNamespace(output=output, log=lines, prefix=output / "model.ckpt-15")
 
 
@@ -153,24 +123,21 @@ def of_table(folder, tmp_path_factory):
     return output
 
 
-def _files(step):
-    endings = ("index", "data-00000-of-00001", "state.json")
-    return {f"model.ckpt-{step}.{ending}" for ending in endings}
-
-
 # --------------------------------------------------------------------------------------------------
 # The original's commands and files
 # --------------------------------------------------------------------------------------------------
 
 
 def test_training_leaves_these_files_and_no_others(trained):
-    events = {name for name in _names(trained.output) if name.startswith("events.out.tfevents.")}
+    events = {
+        name for name in scripts.names(trained.output) if name.startswith("events.out.tfevents.")
+    }
     assert len(events) == 1
-    assert _names(trained.output) - events == {
-        "checkpoint", *_files(0), *_files(15), "eval_results.txt", "labels.txt", "metrics.jsonl",
+    assert scripts.names(trained.output) - events == {
+        "checkpoint", *scripts.checkpoint_files(0), *scripts.checkpoint_files(15), "eval_results.txt", "labels.txt", "metrics.jsonl",
         "run.json", "bert_config.json",
     }  # fmt: skip
-    results = _results(trained.output / "eval_results.txt")
+    results = scripts.results(trained.output / "eval_results.txt")
     assert list(results) == ["eval_accuracy", "eval_f1", "eval_loss", "global_step", "loss"]
     assert results["global_step"] == "15" and results["eval_accuracy"] == "1.0"
     assert results["loss"] == results["eval_loss"]
@@ -181,23 +148,8 @@ def test_training_leaves_these_files_and_no_others(trained):
 
 def test_names_in_the_checkpoint_are_those_of_the_original(trained):
     values = tiny.read_checkpoint(trained.prefix)
-    layer = "bert/encoder/layer_0/"
-    dense = [
-        *(f"{layer}attention/self/{name}" for name in ("query", "key", "value")),
-        f"{layer}attention/output/dense", f"{layer}intermediate/dense", f"{layer}output/dense",
-        "bert/pooler/dense",
-    ]  # fmt: skip
-    norms = [
-        f"{scope}/LayerNorm"
-        for scope in ("bert/embeddings", f"{layer}attention/output", f"{layer}output")
-    ]
-    tables = ("word_embeddings", "token_type_embeddings", "position_embeddings")
-    weights = {
-        *(f"bert/embeddings/{name}" for name in tables),
-        *(f"{name}/{part}" for name in dense for part in ("kernel", "bias")),
-        *(f"{name}/{part}" for name in norms for part in ("gamma", "beta")),
-        "output_weights", "output_bias",
-    }  # fmt: skip
+    pooler = {f"bert/pooler/dense/{part}" for part in ("kernel", "bias")}
+    weights = {*scripts.encoder_variables(), *pooler, "output_weights", "output_bias"}
     slots = {f"{name}/{slot}" for name in weights for slot in ("adam_m", "adam_v")}
     assert set(values) == weights | slots | {"global_step"}
     assert values["output_weights"].shape == (2, 16) and values["output_bias"].shape == (2,)
@@ -231,7 +183,7 @@ def test_prediction_with_the_trained_model_and_a_fresh_directory(folder, trained
         f"--output_dir={tmp_path}/new/",
     ]  # fmt: skip
     assert _main(*flags) == 0
-    assert _names(tmp_path / "new") == {
+    assert scripts.names(tmp_path / "new") == {
         "test_results.tsv", "labels.txt", "run.json", "bert_config.json"
     }  # fmt: skip
     rows = _rows(tmp_path / "new/test_results.tsv")
@@ -302,28 +254,11 @@ def _half_trained(folder, output, *more):
     return np.array([int(row.endswith("pos\n")) for row in rows])
 
 
-def test_scores_by_hand(folder, tmp_path):
-    labels = _half_trained(folder, tmp_path, "--do_train", "--num_train_epochs=12")
-    rows = _rows(tmp_path / "test_results.tsv")
-    guesses = rows.argmax(1)
-    results = _results(tmp_path / "eval_results.txt")
-    loss = -np.log(rows[np.arange(30), labels]).mean()
-    assert float(results["eval_loss"]) == pytest.approx(loss, rel=1e-5)
-    assert float(results["eval_accuracy"]) == pytest.approx(np.mean(guesses == labels), rel=1e-6)
-    true, wrong, lost = (
-        np.sum((guesses == a) & (labels == b)) for a, b in ((1, 1), (1, 0), (0, 1))
-    )
-    f1 = 2 * true / (2 * true + wrong + lost)
-    assert 0 < f1 < 1 and float(results["eval_f1"]) == pytest.approx(f1, rel=1e-6)
-    correlation = np.corrcoef(guesses, labels)[0, 1]
-    assert float(results["eval_matthews"]) == pytest.approx(correlation, rel=1e-5)
-
-
 def _same_whatever(folder, output, ways, tolerance):
     found = []
     for way in ways:
         _half_trained(folder, output, *way)
-        results = _results(output / "eval_results.txt")
+        results = scripts.results(output / "eval_results.txt")
         found.append((results, _rows(output / "test_results.tsv")))
     for results, rows in found[1:]:
         np.testing.assert_allclose(rows, found[0][1], atol=tolerance)
@@ -363,7 +298,7 @@ def test_regression(folder, tmp_path):
     assert _main(*_flags(folder, tmp_path / "run", *flags, task="STS-B", data=tmp_path)) == 0
     found = _rows(tmp_path / "run/test_results.tsv")
     assert found.shape == (40, 1)
-    results = _results(tmp_path / "run/eval_results.txt")
+    results = scripts.results(tmp_path / "run/eval_results.txt")
     assert list(results) == ["eval_loss", "eval_pearson", "eval_spearman", "global_step", "loss"]
     loss = np.mean((found[:, 0] - scores) ** 2)
     assert float(results["eval_loss"]) == pytest.approx(loss, rel=1e-5)
@@ -385,32 +320,11 @@ def test_multi_label(folder, tmp_path):
     found = _rows(tmp_path / "run/test_results.tsv")
     labels = np.array([[name in held for name in "bg"] for _, held in kinds])
     loss = -np.where(labels, np.log(found), np.log(1 - found)).mean()
-    results = _results(tmp_path / "run/eval_results.txt")
+    results = scripts.results(tmp_path / "run/eval_results.txt")
     assert float(results["eval_loss"]) == pytest.approx(loss, rel=1e-5)
     exact = np.mean(np.all((found >= 0.5) == labels, 1))
     assert float(results["eval_exact_match"]) == pytest.approx(exact) and exact > 0.4
     assert np.ptp(found.sum(1)) > 0.1  # no softmax
-
-
-def test_the_same_rows_as_tsv_csv_and_json_lines(folder, of_table, tmp_path):
-    rows = [line.split("\t") for line in _table(16).splitlines()[1:]]
-    texts = {
-        "tsv": _table(16),
-        "csv": 'label,"text"\n' + "".join(f'{b},"{a}"\n' for a, b in rows),
-        "jsonl": "".join(json.dumps({"label": b, "text": a}) + "\n" for a, b in rows),
-    }
-    found = []
-    for kind, text in texts.items():
-        path = tmp_path / f"rows.{kind}"
-        path.write_text(text)
-        files = [f"--{part}_file={path}" for part in ("train", "dev", "test")]
-        flags = [*files, f"--init_checkpoint={of_table}", "--do_eval", "--do_predict"]
-        assert _main(*_custom(folder, tmp_path / kind, *flags)) == 0
-        rows = _rows(tmp_path / kind / "test_results.tsv")
-        results = _results(tmp_path / kind / "eval_results.txt")
-        found.append((rows.tolist(), results["eval_loss"]))
-        assert (tmp_path / kind / "labels.txt").read_text() == "neg\npos\n"
-    assert found[0] == found[1] == found[2] and len(found[0][0]) == 16
 
 
 def test_texts_of_any_length(folder, of_table, tmp_path, caplog):
@@ -440,23 +354,6 @@ def without_dropout(monkeypatch):
     return lambda folder: f"--bert_config_file={folder / 'still.json'}"
 
 
-@pytest.mark.slow
-def test_accumulated_parts_and_padding_equal_the_whole_batch(folder, tmp_path, without_dropout):
-    ways = {
-        "whole": "--gradient_accumulation_steps=1",
-        "parts": "--gradient_accumulation_steps=4",
-        "padded": "--static_shapes",
-    }
-    found = []
-    for name, flag in ways.items():
-        flags = [without_dropout(folder), "--do_train", "--num_train_epochs=1", flag]
-        assert _main(*_flags(folder, tmp_path / name, *flags)) == 0
-        found.append(tiny.read_checkpoint(tmp_path / name / "model.ckpt-5"))
-    for name, value in found[0].items():
-        for other in found[1:]:
-            np.testing.assert_allclose(other[name], value, atol=1e-5, err_msg=name)
-
-
 def _copy_with(prefix, directory, **changes):
     """A copy of a checkpoint with some values changed, as model.ckpt-0."""
     values = {k: v for k, v in tiny.read_checkpoint(prefix).items() if "adam" not in k}
@@ -484,14 +381,6 @@ def test_a_sorted_training_set_is_shuffled_anew_in_each_epoch(folder, trained, t
     assert len({tuple(epoch) for epoch in shares}) == 3
 
 
-def test_fewer_rows_than_a_batch(folder, tmp_path, caplog):
-    (tmp_path / "few.tsv").write_text(_table(3))
-    flags = [f"--train_file={tmp_path / 'few.tsv'}", "--do_train", "--num_train_epochs=2"]
-    assert _main(*_custom(folder, tmp_path / "run", *flags)) == 0
-    assert "3 examples / --train_batch_size=8 x --num_train_epochs=2 is less than" in caplog.text
-    assert manager.latest(str(tmp_path / "run")).endswith("model.ckpt-1")
-
-
 def test_frozen_layers_and_a_new_head(folder, trained, tmp_path):
     init = f"--init_checkpoint={trained.output}"
     flags = ["--do_train", init, "--freeze_layers=1", "--new_head", "--save_weights_only"]
@@ -516,7 +405,7 @@ def test_frozen_layers_and_a_new_head(folder, trained, tmp_path):
 def test_a_bilstm_learns(folder, trained, tmp_path, capsys):
     flags = ["--do_train", "--do_eval", "--head=bilstm", "--num_train_epochs=4"]
     assert _main(*_flags(folder, tmp_path, *flags)) == 0
-    assert _results(tmp_path / "eval_results.txt")["eval_accuracy"] == "1.0"
+    assert scripts.results(tmp_path / "eval_results.txt")["eval_accuracy"] == "1.0"
     first, last = (tiny.read_checkpoint(tmp_path / f"model.ckpt-{step}") for step in (0, 20))
     own = {name for name in last if name.startswith("bilstm/") and "adam" not in name}
     sides, parts = ("forward", "backward"), ("kernel", "recurrent_kernel", "bias")
@@ -530,7 +419,7 @@ def test_a_bilstm_learns(folder, trained, tmp_path, capsys):
         (tmp_path / "new", f"--init_checkpoint={tmp_path}", *reversed(other)),
         (trained.output, "", *other),
     ):
-        line = _one_line(capsys, 1, *_flags(folder, output, "--do_predict", init or own, wrong))
+        line = _main.error(capsys, 1, *_flags(folder, output, "--do_predict", init or own, wrong))
         assert f"was trained with {own}, not {wrong}; give {own}, or another --" in line
 
 
@@ -553,7 +442,7 @@ def test_left_to_right_checkpoints_stay_left_to_right(folder, trained, tmp_path,
     assert _main(*_flags(folder, tmp_path / "both", "--do_predict", both)) == 0
     assert np.abs(_rows(tmp_path / "both/test_results.tsv") - found[0]).max() > 1e-3
     flags = ["--do_train", "--do_eval", f"--eval_checkpoint={init}"]
-    line = _one_line(capsys, 1, *_flags(folder, tmp_path / "new", *flags))
+    line = _main.error(capsys, 1, *_flags(folder, tmp_path / "new", *flags))
     assert "was trained with attention left_to_right, not bidirectional" in line
 
 
@@ -575,7 +464,7 @@ def test_the_best_checkpoint_is_kept_and_used(folder, tmp_path):
 
     do = ["--do_eval", "--do_predict"]
     assert _main(*_flags(folder, tmp_path, *do, "--eval_checkpoint=best")) == 0
-    results = _results(tmp_path / f"eval_results-{best}.txt")
+    results = scripts.results(tmp_path / f"eval_results-{best}.txt")
     assert results["global_step"] == str(best)
     assert float(results["eval_f1"]) == pytest.approx(scores[best], abs=1e-6)
     of_best = _rows(tmp_path / "test_results.tsv")
@@ -586,7 +475,7 @@ def test_the_best_checkpoint_is_kept_and_used(folder, tmp_path):
     (tmp_path / f"eval_results-{best}.txt").unlink()
     assert _main(*_flags(folder, tmp_path, *do, "--eval_checkpoint=all")) == 0
     for step, score in scores.items():
-        found = float(_results(tmp_path / f"eval_results-{step}.txt")["eval_f1"])
+        found = float(scripts.results(tmp_path / f"eval_results-{step}.txt")["eval_f1"])
         assert found == pytest.approx(score, abs=1e-6)
     assert (tmp_path / "eval_results-0.txt").exists()
     assert (tmp_path / "eval_results.txt").read_text() == newest
@@ -613,18 +502,11 @@ def test_stopped_by_a_signal_it_goes_on_to_the_last_bit(folder, trained, tmp_pat
     assert 7 <= step < 15 and not (tmp_path / "eval_results.txt").exists()
     assert manager.latest(str(tmp_path)).endswith(f"model.ckpt-{step}")
     assert _main(*flags) == 0
-    _assert_equal(tmp_path / "model.ckpt-15", trained.prefix)
+    scripts.assert_same_checkpoints(tmp_path / "model.ckpt-15", trained.prefix)
     # A third time there is nothing to train, but to evaluate.
     assert _main(*flags) == 0
     assert "nothing to train" in caplog.text and "--num_train_epochs" in caplog.text
-    assert _results(tmp_path / "eval_results.txt")["global_step"] == "15"
-
-
-def _assert_equal(one, other):
-    one, other = tiny.read_checkpoint(one), tiny.read_checkpoint(other)
-    assert one.keys() == other.keys()
-    for name, value in one.items():
-        np.testing.assert_array_equal(value, other[name], err_msg=name)
+    assert scripts.results(tmp_path / "eval_results.txt")["global_step"] == "15"
 
 
 def _start(flags, **options):
@@ -651,7 +533,9 @@ def test_killed_it_ends_where_an_unbroken_run_ends(folder, tmp_path):
     last = _start(_flags(folder, tmp_path / "killed", *flags))
     assert last.wait(timeout=600) == 0, last.stdout.read()
     last.stdout.close()
-    _assert_equal(tmp_path / "killed/model.ckpt-300", tmp_path / "whole/model.ckpt-300")
+    scripts.assert_same_checkpoints(
+        tmp_path / "killed/model.ckpt-300", tmp_path / "whole/model.ckpt-300"
+    )
     for name in ("eval_results.txt", "test_results.tsv"):
         one, other = ((tmp_path / run / name).read_text() for run in ("killed", "whole"))
         assert one == other
@@ -673,13 +557,11 @@ def test_two_devices_equal_one(folder, tmp_path, without_dropout):
         timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    one, two = (tiny.read_checkpoint(tmp_path / name / "model.ckpt-10") for name in ("one", "two"))
-    assert one.keys() == two.keys()
-    for name, value in one.items():
-        np.testing.assert_allclose(two[name], value, atol=1e-5, err_msg=name)
+    runs = (tmp_path / name / "model.ckpt-10" for name in ("one", "two"))
+    scripts.assert_same_checkpoints(*runs, tolerance=1e-5)
     rows = [_rows(tmp_path / name / "test_results.tsv") for name in ("one", "two")]
     np.testing.assert_allclose(*rows, atol=1e-5)
-    scores = [_results(tmp_path / name / "eval_results.txt") for name in ("one", "two")]
+    scores = [scripts.results(tmp_path / name / "eval_results.txt") for name in ("one", "two")]
     assert scores[0].keys() == scores[1].keys()
     for key, value in scores[0].items():
         assert float(scores[1][key]) == pytest.approx(float(value), abs=1e-5)
@@ -740,7 +622,7 @@ def test_a_processor_of_ones_own(folder, tmp_path):
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "run/labels.txt").read_text() == "dog\ncat\n"
     assert _rows(tmp_path / "run/test_results.tsv").shape == (9, 2)
-    results = _results(tmp_path / "run/eval_results.txt")
+    results = scripts.results(tmp_path / "run/eval_results.txt")
     assert "eval_accuracy" in results and results["global_step"] == "15"
 
 
@@ -769,10 +651,10 @@ def test_what_a_processor_does_wrong_shows_before_the_training(
         ("--do_predict", "example test-1: float nan where a text was expected"),
     ):
         flags = _flags(folder, tmp_path / "run", "--do_train", do, task="mine")
-        assert message in _one_line(capsys, 1, *flags)
+        assert message in _main.error(capsys, 1, *flags)
     monkeypatch.setattr(Mine, "get_dev_examples", run_classifier.DataProcessor.get_dev_examples)
     flags = _flags(folder, tmp_path / "run", "--do_eval", task="mine")
-    assert "Mine has no get_dev_examples()" in _one_line(capsys, 1, *flags)
+    assert "Mine has no get_dev_examples()" in _main.error(capsys, 1, *flags)
     assert not (tmp_path / "run").exists()
 
 
@@ -804,13 +686,13 @@ def test_other_tasks_of_the_same_labels(folder, tmp_path, capsys):
     matched, other = (_rows(tmp_path / f"run/test_results{name}.tsv") for name in ("", "-mnli-mm"))
     np.testing.assert_allclose(other[:7], matched, atol=1e-6)
     accuracies = [
-        float(_results(tmp_path / f"run/eval_results{name}.txt")["eval_accuracy"]) * rows
+        float(scripts.results(tmp_path / f"run/eval_results{name}.txt")["eval_accuracy"]) * rows
         for name, rows in (("", 5), ("-mnli-mm", 6))
     ]
     assert accuracies == [pytest.approx(round(value), abs=1e-5) for value in accuracies]
     assert not (tmp_path / "run/eval_results-ax.txt").exists()
     flags = _flags(folder, tmp_path / "run", "--do_eval", "--also_tasks=mrpc", **mnli)
-    line = _one_line(capsys, 2, *flags)
+    line = _main.error(capsys, 2, *flags)
     assert "--also_tasks=mrpc: its labels (0, 1) are not those of --task_name=MNLI (contra" in line
 
 
@@ -821,7 +703,7 @@ def test_another_task_lies_beside_the_task(folder, trained, tmp_path):
     (tmp_path / "SST-2/dev.tsv").write_text("sentence\tlabel\ngood\t1\nbad\t0\nfilm\t1\n")
     flags = ["--do_eval", "--also_tasks=sst-2", f"--init_checkpoint={trained.prefix}"]
     assert _main(*_flags(folder, tmp_path / "run", *flags, data=tmp_path / "MRPC")) == 0
-    accuracy = float(_results(tmp_path / "run/eval_results-sst-2.txt")["eval_accuracy"])
+    accuracy = float(scripts.results(tmp_path / "run/eval_results-sst-2.txt")["eval_accuracy"])
     assert 3 * accuracy == pytest.approx(round(3 * accuracy), abs=1e-5)
 
 
@@ -858,15 +740,15 @@ def test_labels_stay_with_the_model(folder, tmp_path, capsys, caplog):
         (tmp_path / "n", [*predict, f"--eval_checkpoint={run}", "--labels=a,b,c"], "a, b, c",
          "another --eval_checkpoint"),
     ):  # fmt: skip
-        line = _one_line(capsys, 1, *_custom(folder, output, *more))
+        line = _main.error(capsys, 1, *_custom(folder, output, *more))
         assert ours.format(other) + cure + otherwise in line
     assert (run / "labels.txt").read_text() == "pos\nneg\n" and not (tmp_path / "n").exists()
-    line = _one_line(capsys, 1, *_custom(folder, run, *predict, "--regression"))
+    line = _main.error(capsys, 1, *_custom(folder, run, *predict, "--regression"))
     assert "was trained with labels pos, neg, not regression;" in line
     several = [*predict, "--labels=pos,neg", "--multi_label"]
-    line = _one_line(capsys, 1, *_custom(folder, run, *several))
+    line = _main.error(capsys, 1, *_custom(folder, run, *several))
     assert "was trained with labels pos, neg, not multi-label labels pos, neg;" in line
-    line = _one_line(capsys, 2, *_custom(folder, tmp_path / "n", *predict))
+    line = _main.error(capsys, 2, *_custom(folder, tmp_path / "n", *predict))
     assert "--labels is missing; only a --train_file, or a labels.txt beside the" in line
 
 
@@ -882,7 +764,7 @@ def test_labels_are_those_of_the_model_that_is_used(folder, trained, tmp_path, c
         assert _main(*_custom(folder, tmp_path / "run", "--do_predict", test, init)) == 0
         assert (tmp_path / "run/labels.txt").read_text().split() == labels.split(",")
     other = [init, "--do_predict", test, "--labels=yes,no"]
-    line = _one_line(capsys, 1, *_custom(folder, tmp_path / "run", *other))
+    line = _main.error(capsys, 1, *_custom(folder, tmp_path / "run", *other))
     assert "model.ckpt-15 was trained with labels no, yes, not labels yes, no; give the" in line
     assert str(tmp_path / "b/labels.txt") in line
 
@@ -900,7 +782,7 @@ def test_only_training_changes_what_lies_beside_checkpoints(folder, trained, tmp
     ended = ["--num_train_epochs=1", "--learning_rate=0.25"]
     assert _main(*_custom(folder, run, *train, *ended)) == 0
     with locks.exclusive(str(run), "this test"):
-        line = _one_line(capsys, 1, *_custom(folder, run, *train, "--num_train_epochs=2"))
+        line = _main.error(capsys, 1, *_custom(folder, run, *train, "--num_train_epochs=2"))
         assert "another run is training there" in line
     assert {name: (run / name).read_bytes() for name in names} == before
     assert _main(*_custom(folder, run, *train, "--num_train_epochs=2")) == 0
@@ -915,7 +797,7 @@ def test_a_head_of_another_size_without_a_note(folder, trained, tmp_path, capsys
     table, test = (f"--{part}_file={folder / 'table.tsv'}" for part in ("train", "test"))
     flags = _custom(folder, tmp_path / "n", "--labels=neg,pos,x", init)
     for do, cure in ((["--do_train", table], "--new_head"), (["--do_predict", test], "another")):
-        line = _one_line(capsys, 1, *flags, *do)
+        line = _main.error(capsys, 1, *flags, *do)
         assert "has a head of 2 outputs, and the task 3 (labels neg, pos, x); give the" in line
         assert cure in line
     assert _main(*_custom(folder, tmp_path / "two", "--do_predict", test, init,
@@ -931,7 +813,7 @@ def test_flags_that_do_not_fit(folder, tmp_path, capsys):
     output = tmp_path / "run"
 
     def fails(message, *more, task="MRPC", status=2):
-        line = _one_line(capsys, status, *_flags(folder, output, *more, task=task))
+        line = _main.error(capsys, status, *_flags(folder, output, *more, task=task))
         assert re.search(message, line), line
         assert not output.exists()
 
@@ -981,54 +863,14 @@ def test_data_that_a_run_would_replace(folder, tmp_path, capsys):
         do = {"test": "--do_predict", "dev": "--do_eval"}[flag]
         columns = ["--label_column=0", "--text_a_column=1", "--labels=0,1"]
         flags = _flags(folder, tmp_path, do, f"--{flag}_file={path}", *columns, task="custom")
-        line = _one_line(capsys, 2, *flags)
+        line = _main.error(capsys, 2, *flags)
         assert f"--{flag}_file={path} is {path}, which a run" in line
         assert path.read_text() == "0\tgood\n"
 
 
-HEADER = {"cola": "", "mrpc": MRPC, "sts-b": f"{STSB}\n", "qqp": "id\tq1\tq2\ta\tb\tc\n"}
-
-
-@pytest.mark.parametrize(
-    "task, part, text, message",
-    [
-        ("mrpc", "train", b"1\t1\t2\tcaf\xe9\tb\n", "train.tsv:2: byte 0xE9 .* is not UTF-8"),
-        ("mrpc", "dev", b"1\t1\t2\ta\tb\n1\t1\t2\ta\n", "dev.tsv:3: 4 columns found, 5 needed: '1"),
-        ("mrpc", "train", b"1\t1\t2\ta\n", "train.tsv:2: 4 columns .* --skip_bad_rows leaves such"),
-        ("mrpc", "test", b"1,1,2,a,b\n", "test.tsv:2: 1 column found, 5 needed: .*tab separated"),
-        ("mrpc", "train", b"2\t1\t2\ta\tb\n", "train.tsv:2: label '2' is not one of '0', '1'"),
-        ("mrpc", "dev", b"", "dev.tsv has no rows for the dev set"),
-        ("cola", "train", b"source\tlabel\tstar\tsentence\n", "train.tsv:1: label 'label' is not"),
-        ("cola", "dev", b"x\t1\t\ta\nx\tNaN\t\ta\n", "dev.tsv:2: label 'NaN' is not one of"),
-        ("sts-b", "train", b"0\tg\tf\ty\t0\tn\tn\ta\tb\tc\n", "train.tsv:2: label 'c' is not a fi"),
-        ("qqp", "dev", b"1\t2\t3\tbroken\n", "dev.tsv:2: 4 columns found, 6 needed"),
-    ],
-)
-def test_rows_that_do_not_fit(folder, tmp_path, capsys, task, part, text, message):
-    (tmp_path / f"{part}.tsv").write_bytes(HEADER[task].encode() + text)
-    do = {"train": "--do_train", "dev": "--do_eval", "test": "--do_predict"}[part]
-    line = _one_line(capsys, 1, *_flags(folder, tmp_path / "r", do, task=task, data=tmp_path))
-    assert re.search(message, line), line
-    assert not (tmp_path / "r").exists()
-
-
-def test_odd_rows_are_trained_on_and_pointed_at(folder, tmp_path, caplog):
-    """A byte order mark, quotes, an extra tab; a row too short is left out when that is asked."""
-    rows = "\ufeff" + MRPC + '1\t1\t2\t"good\tb\n0\t1\t2\t"bad\tb\n1\t1\t2\tgood\tis\told\n1\t1\n'
-    (tmp_path / "train.tsv").write_text(rows)
-    # The header of the test set is missing: its first row is taken for one, as ever.
-    (tmp_path / "test.tsv").write_text("0\t1\t2\tgood\tx\n1\t1\t2\tbad\tx\n")
-    flags = ["--do_train", "--do_predict", "--skip_bad_rows"]
-    assert _main(*_flags(folder, tmp_path / "run", *flags, data=tmp_path)) == 0
-    assert "left out 1 rows with too few columns (line 5)" in caplog.text
-    assert "1 rows have more columns than the 5 of the header (line 4)" in caplog.text
-    assert "test.tsv:1: taken as the header" in caplog.text
-    assert _rows(tmp_path / "run/test_results.tsv").shape == (1, 2)
-
-
 def test_checkpoints_that_do_not_fit(folder, trained, tmp_path, capsys, caplog):
     def fails(message, *more, output=tmp_path / "new", task="MRPC", data=None):
-        line = _one_line(capsys, 1, *_flags(folder, output, *more, task=task, data=data))
+        line = _main.error(capsys, 1, *_flags(folder, output, *more, task=task, data=data))
         assert re.search(message, line), line
 
     tiny.write_config(folder / "wide.json", hidden_size=32)
@@ -1069,10 +911,12 @@ def test_a_loss_that_is_not_finite_is_no_result(folder, trained, tmp_path, capsy
     init = _copy_with(trained.prefix, tmp_path, output_bias=math.nan)
     for do, name in (("--do_eval", "eval_results.txt"), ("--do_predict", "test_results.tsv")):
         flags = _flags(folder, tmp_path / "run", do, f"--init_checkpoint={init}")
-        assert "examples are not finite: the weights are of no use" in _one_line(capsys, 1, *flags)
+        assert "examples are not finite: the weights are of no use" in _main.error(
+            capsys, 1, *flags
+        )
         assert not (tmp_path / "run" / name).exists()
     flags = ["--do_train", "--learning_rate=1e6"]
-    line = _one_line(capsys, 1, *_flags(folder, tmp_path / "hot", *flags))
+    line = _main.error(capsys, 1, *_flags(folder, tmp_path / "hot", *flags))
     assert re.search(r"step \d+: not finite .*Lower --learning_rate", line)
 
 
@@ -1083,7 +927,7 @@ def test_case_that_does_not_fit_the_model(folder, tmp_path, capsys, caplog, trai
         shutil.copy(path, cased / path.name.replace("model.ckpt-15", "bert_model.ckpt"))
     init = f"--init_checkpoint={cased / 'bert_model.ckpt'}"
     flags = _flags(folder, tmp_path / "run", "--do_predict", init)
-    line = _one_line(capsys, 2, *flags, "--do_lower_case=true")
+    line = _main.error(capsys, 2, *flags, "--do_lower_case=true")
     assert "--do_lower_case=true does not fit --init_checkpoint" in line
     assert "give --do_lower_case=false" in line
     assert _main(*flags, "--do_lower_case=false") == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import random
 import re
 import shutil
@@ -16,30 +15,18 @@ import tensorflow as tf
 
 import modeling
 import run_squad
+import scripts
 import squad_files
 import tiny
 import tiny_squad
 from checkpoints import manager
 from command_line import errors
 from system import outputs
-from tasks.squad import answers as squad_answers
 from tasks.squad import options as squad_options
 from training import loop
 
 BASE = ["--max_seq_length=40", "--max_query_length=8", "--train_batch_size=8"]
-
-
-def _main(*arguments):
-    return run_squad.main(["run_squad.py", *map(str, arguments)])
-
-
-def _names(output):
-    return {path.name for path in output.iterdir()}
-
-
-def _files(step):
-    endings = ("index", "data-00000-of-00001", "state.json")
-    return {f"model.ckpt-{step}.{ending}" for ending in endings}
+_main = scripts.Command(run_squad)
 
 
 def _json(output, name):
@@ -48,35 +35,6 @@ def _json(output, name):
 
 def _predictions(output):
     return _json(output, "predictions.json")
-
-
-def _results(path):
-    return dict(line.split(" = ") for line in path.read_text().splitlines())
-
-
-def _one_line(capsys, status, *arguments):
-    capsys.readouterr()
-    assert _main(*arguments) == status
-    lines = [line for line in capsys.readouterr().err.splitlines() if "error:" in line]
-    assert len(lines) == 1, lines
-    return lines[0]
-
-
-def _logged(*arguments):
-    """The lines that a successful run logs."""
-    lines: list[str] = []
-    handler = logging.Handler()
-    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
-    root = logging.getLogger()
-    level = root.level
-    root.addHandler(handler)
-    root.setLevel(logging.INFO)
-    try:
-        assert _main(*arguments) == 0
-    finally:
-        root.removeHandler(handler)
-        root.setLevel(level)
-    return lines
 
 
 TEXT = """rome is old the bridge m long 120 1895 - 1943 ( ) . , japan ##ese japanese cafe zoe
@@ -138,15 +96,15 @@ def first(folder, tmp_path_factory):
         "--num_train_epochs=2.0", "--max_seq_length=384", "--doc_stride=128",
         f"--output_dir={output}/",
     ]  # fmt: skip
-    return types.SimpleNamespace(output=output, log=_logged(*flags))
+    return types.SimpleNamespace(output=output, log=_main.log(*flags))
 
 
 def test_the_command_of_version_1_leaves_these_files_and_no_others(first):
-    names = _names(first.output)
+    names = scripts.names(first.output)
     events = {name for name in names if name.startswith("events.out.tfevents.")}
     assert len(events) == 1
     assert names - events == {
-        "checkpoint", *_files(0), *_files(6), "predictions.json", "nbest_predictions.json",
+        "checkpoint", *scripts.checkpoint_files(0), *scripts.checkpoint_files(6), "predictions.json", "nbest_predictions.json",
         "metrics.jsonl", "run.json", "bert_config.json",
     }  # fmt: skip
     predictions, nbest = (_json(first.output, f"{name}predictions.json") for name in ("", "nbest_"))
@@ -162,7 +120,9 @@ def test_the_command_of_version_1_leaves_these_files_and_no_others(first):
         assert sums == sorted(sums, reverse=True)
     flags = _json(first.output, "run.json")["flags"]
     assert flags["doc_stride"] == 128 and flags["num_train_epochs"] == 2.0
-    for name in names - events - _files(0) - _files(6):  # none of them may be taken for data
+    for name in (
+        names - events - scripts.checkpoint_files(0) - scripts.checkpoint_files(6)
+    ):  # none of them may be taken for data
         with pytest.raises(errors.FlagError, match=name):
             paths = [str(first.output / name)]
             outputs.check_data(str(first.output), "train_file", paths, squad_options.OUTPUT_FILES)
@@ -170,22 +130,7 @@ def test_the_command_of_version_1_leaves_these_files_and_no_others(first):
 
 def test_names_in_the_checkpoint_are_those_of_the_original(first, folder):
     values = tiny.read_checkpoint(first.output / "model.ckpt-6")
-    layer = "bert/encoder/layer_0/"
-    dense = [
-        *(f"{layer}attention/self/{name}" for name in ("query", "key", "value")),
-        f"{layer}attention/output/dense", f"{layer}intermediate/dense", f"{layer}output/dense",
-    ]  # fmt: skip
-    norms = [
-        f"{scope}/LayerNorm"
-        for scope in ("bert/embeddings", f"{layer}attention/output", f"{layer}output")
-    ]
-    tables = ("word_embeddings", "token_type_embeddings", "position_embeddings")
-    trained = {
-        *(f"bert/embeddings/{name}" for name in tables),
-        *(f"{name}/{part}" for name in dense for part in ("kernel", "bias")),
-        *(f"{name}/{part}" for name in norms for part in ("gamma", "beta")),
-        "cls/squad/output_weights", "cls/squad/output_bias",
-    }  # fmt: skip
+    trained = {*scripts.encoder_variables(), "cls/squad/output_weights", "cls/squad/output_bias"}
     pooler = {"bert/pooler/dense/kernel", "bert/pooler/dense/bias"}
     slots = {f"{name}/{slot}" for name in trained for slot in ("adam_m", "adam_v")}
     # The loss does not reach the pooler: it stays what it was, and has no optimizer state.
@@ -195,13 +140,13 @@ def test_names_in_the_checkpoint_are_those_of_the_original(first, folder):
         np.testing.assert_array_equal(values[name], before[name])
     assert values["cls/squad/output_weights"].shape == (2, 16)
     assert values["global_step"] == 6
-    key = f"{layer}attention/self/key/kernel"
+    key = "bert/encoder/layer_0/attention/self/key/kernel"
     assert np.abs(values[key] - before[key]).max() > 1e-6
 
 
 def test_examples_are_logged_as_many_as_asked_for(folder, flat, tmp_path):
     more = [folder / "dev.json", "--log_examples=2"]
-    log = _logged(*_predict(folder, tmp_path, flat, *more))
+    log = _main.log(*_predict(folder, tmp_path, flat, *more))
     assert log.count("*** Example ***") == 2
 
 
@@ -247,9 +192,9 @@ def test_the_commands_of_version_2(folder, tmp_path):
         f"--output_dir={tmp_path}/squad/", "--use_tpu=False", "--tpu_name=x",
         "--version_2_with_negative=True",
     ]  # fmt: skip
-    assert _main(*flags, "--do_train=True") == 0
+    assert "impossible example" in _main.log(*flags, "--do_train=True")
     output = tmp_path / "squad"
-    assert _files(3) < _names(output)
+    assert scripts.checkpoint_files(3) < scripts.names(output)
     odds, nbest = _json(output, "null_odds.json"), _json(output, "nbest_predictions.json")
     assert (output / "null_odds.json").read_text() == json.dumps(odds, indent=4) + "\n"
     assert list(odds) == list(_predictions(output)) == [f"q{k}" for k in range(13)]
@@ -282,7 +227,7 @@ def learned(folder, tmp_path_factory):
     files = [f"--train_file={folder / 'train2.json'}", f"--predict_file={folder / 'dev2.json'}"]
     do = ["--do_train", "--do_predict", "--do_eval", "--version_2_with_negative"]
     more = [f"--dev_file={folder / 'dev2.json'}", "--eval_steps=20", "--save_weights_only"]
-    log = _logged(*_flags(folder, output, *files, *do, *more, *LEARNING))
+    log = _main.log(*_flags(folder, output, *files, *do, *more, *LEARNING))
     return types.SimpleNamespace(output=output, log=log, prefix=output / "model.ckpt-40")
 
 
@@ -299,7 +244,7 @@ def test_it_learns_and_scores(learned, folder):
     assert results["total"] == 13 and results["NoAns_total"] == 4 and results["HasAns_total"] == 9
     assert results["global_step"] == 40
     assert results["best_f1"] >= results["f1"] - 1e-9
-    text = _results(learned.output / "eval_results.txt")
+    text = scripts.results(learned.output / "eval_results.txt")
     assert set(text) == set(results) == {
         "exact", "f1", "total", "HasAns_exact", "HasAns_f1", "HasAns_total", "NoAns_exact",
         "NoAns_f1", "NoAns_total", "best_exact", "best_exact_thresh", "best_f1", "best_f1_thresh",
@@ -328,17 +273,6 @@ def test_the_best_checkpoint_is_that_of_the_best_f1(learned, folder, tmp_path):
     ).read_bytes()
 
 
-def test_all_checkpoints(learned, folder, tmp_path):
-    shutil.copytree(learned.output, tmp_path / "run")
-    flags = ["--do_eval", "--do_predict", "--eval_checkpoint=all", "--version_2_with_negative"]
-    more = f"--predict_file={folder / 'dev2.json'}"
-    assert _main(*_flags(folder, tmp_path / "run", *flags, more)) == 0
-    found = {step: _json(tmp_path / "run", f"eval_results-{step}.json") for step in (0, 40)}
-    assert found[40]["f1"] == _json(learned.output, "eval_results.json")["f1"]
-    assert found[0]["f1"] != found[40]["f1"] and found[0]["global_step"] == 0
-    assert _predictions(tmp_path / "run") == _predictions(learned.output)
-
-
 @pytest.mark.slow
 def test_a_stopped_run_goes_on_to_the_same_weights(folder, tmp_path, monkeypatch):
     flags = ["--do_train", f"--train_file={folder / 'train.json'}", "--learning_rate=1e-2"]
@@ -360,26 +294,10 @@ def test_a_stopped_run_goes_on_to_the_same_weights(folder, tmp_path, monkeypatch
     assert not (part / "predictions.json").exists() and not (part / "model.ckpt-10.index").exists()
     monkeypatch.undo()
     assert _main(*_flags(folder, part, *flags, *whole)) == 0
-    found = [tiny.read_checkpoint(tmp_path / name / "model.ckpt-10") for name in ("whole", "part")]
-    for name, value in found[0].items():
-        np.testing.assert_array_equal(value, found[1][name], err_msg=name)
+    scripts.assert_same_checkpoints(
+        *(tmp_path / run / "model.ckpt-10" for run in ("whole", "part"))
+    )
     assert saves[:2] == [0, 4]
-
-
-def test_training_that_has_ended(folder, first, tmp_path, caplog):
-    shutil.copytree(first.output, tmp_path / "run")
-    flags = ["--do_train", f"--train_file={folder / 'train.json'}", "--train_batch_size=12"]
-    assert _main(*_flags(folder, tmp_path / "run", *flags, "--num_train_epochs=2")) == 0
-    assert "nothing to train" in caplog.text and "--num_train_epochs" in caplog.text
-    assert manager.latest(str(tmp_path / "run")).endswith("model.ckpt-6")
-
-
-@pytest.mark.slow
-def test_a_longer_training(folder, first, tmp_path):
-    shutil.copytree(first.output, tmp_path / "run")
-    flags = ["--do_train", f"--train_file={folder / 'train.json'}", "--train_batch_size=12"]
-    assert _main(*_flags(folder, tmp_path / "run", *flags, "--num_train_epochs=3")) == 0
-    assert manager.latest(str(tmp_path / "run")).endswith("model.ckpt-10")
 
 
 @pytest.mark.slow
@@ -403,9 +321,8 @@ def test_two_devices_train_as_one(folder, script, tmp_path):
     assert _main(*_flags(folder, tmp_path / "one", *flags)) == 0
     done = script("run_squad.py", *_flags(folder, tmp_path / "two", *flags), "--num_cpu_devices=2")
     assert done.returncode == 0, done.stderr
-    one, two = (tiny.read_checkpoint(tmp_path / name / "model.ckpt-10") for name in ("one", "two"))
-    for name, value in one.items():
-        np.testing.assert_allclose(two[name], value, atol=1e-5, err_msg=name)
+    runs = (tmp_path / name / "model.ckpt-10" for name in ("one", "two"))
+    scripts.assert_same_checkpoints(*runs, tolerance=1e-5)
 
 
 def _same_nbest(output, other):
@@ -469,46 +386,25 @@ def _trained_on(log):
 
 
 def test_answers_that_are_kept_narrowed_moved_and_dropped(folder, tmp_path):
-    spaces = ["\u00a0", "\u2009", "\u2028", "\u202f", "  ", "\n", "\t"]
-    kept, dropped = [], []
-    for index, space in enumerate(spaces):
-        answer = ("120 m" if index % 2 else f"120{space}m", len(f"{LETTERS[index]} is "))
-        text = f"{LETTERS[index]} is 120{space}m long."
-        kept.append((text, [squad_files.question(f"space{index}", answer)]))
-    for context, text, start in (
-        ("h 北京\u3000天津", "天津", 5),
-        ("i (1895-1943)", "1895", 3),
-        ("j Japanese", "Japan", 2),
-        ("k is old.", "old", 4),  # it begins at 5
-    ):
-        kept.append((context, [squad_files.question(f"kept-{context[0]}", (text, start))]))
-    for name, text, start in (
-        ("outside", "old", 40), ("before", "old", -1), ("case", "ROME", 0), ("none", "new", 8),
-        ("empty", "", 0), ("blank", " ", 4),
-    ):  # fmt: skip
-        dropped.append(("Rome is old.", [squad_files.question(name, (text, start))]))
-    path = tiny_squad.write_json(tmp_path / "train.json", *kept, *dropped)
-    flags = ["--do_train", f"--train_file={path}", "--num_train_epochs=1"]
-    log = _logged(*_flags(folder, tmp_path / "run", *flags))
-    found = _trained_on(log)
-    for letter in LETTERS[: len(spaces)]:
-        assert found[letter] == [(6, 7, "120 m")], letter
-    assert found["h"] == [(7, 8, "天 津")]
-    assert found["i"] == [(6, 6, "1895")]
-    assert found["j"] == [(5, 6, "japan ##ese")] or found["j"] == [(5, 5, "japanese")]
-    assert found["k"] == [(6, 6, "old")]
-    assert len(found) == len(kept)
+    paragraphs = [
+        ("h 北京\u3000天津", [squad_files.question("narrowed", ("天津", 5))]),
+        ("k is old.", [squad_files.question("moved", ("old", 4), ("is", 2))]),  # it begins at 5
+    ]
+    for name, text, start in (("outside", "old", 40), ("none", "new", 8), ("empty", "", 0)):
+        paragraphs.append(("Rome is old.", [squad_files.question(name, (text, start))]))
+    path = tiny_squad.write_json(tmp_path / "train.json", *paragraphs)
+    flags = ["--do_train", f"--train_file={path}", "--answer_policy=first"]
+    log = _main.log(*_flags(folder, tmp_path / "run", *flags))
+    assert _trained_on(log) == {"h": [(7, 8, "天 津")], "k": [(6, 6, "old")]}
     text = "\n".join(log)
-    assert "17 questions, 0 of them without an answer: kept 11 of 17, skipped 6" in text
-    assert re.search("3 answers narrowed to a part of a word, 1 moved to where", text)
-    for reason, ids in (("answer_start is outside the context", "outside, before"),
-                        ("the answer is not at its answer_start", "case, none"),
-                        ("the answer is empty", "empty, blank")):  # fmt: skip
-        assert f"skipped 2, {reason}: {ids}" in text
-        assert re.search(f"question {ids.split(', ')[0]} skips answer .*: {reason}", text)
-    # Steps are counted of the questions that are left: int(11 / 8).
-    assert "training: 11 examples, batches of 8, 1 steps" in text
-    assert manager.latest(str(tmp_path / "run")).endswith("model.ckpt-1")
+    assert "5 questions, 0 of them without an answer: kept 2 of 5, skipped 3" in text
+    assert "1 answers narrowed to a part of a word, 1 moved to where" in text
+    for reason, qas_id in (("answer_start is outside the context", "outside"),
+                           ("the answer is not at its answer_start", "none"),
+                           ("the answer is empty", "empty")):  # fmt: skip
+        assert f"skipped 1, {reason}: {qas_id}" in text
+    # Steps are counted of the questions that are left: int(2 * 3 / 8) would be none.
+    assert "training: 2 examples, batches of 8, 1 steps" in text
 
 
 def test_answers_that_do_not_fit_a_window(folder, tmp_path, capsys, without_steps):
@@ -517,57 +413,14 @@ def test_answers_that_do_not_fit_a_window(folder, tmp_path, capsys, without_step
     whole = squad_files.question("whole", (context, 0))
     path = tiny_squad.write_json(tmp_path / "train.json", (context, [cut, whole]))
     flags = ["--do_train", f"--train_file={path}", "--max_seq_length=16", "--doc_stride=4"]
-    log = _logged(*_flags(folder, tmp_path / "run", *flags))
-    order = ["cut", "whole"]
-    random.Random(12345).shuffle(order)
-    # Windows a to k and e to n: the first has not all of "j k l".
-    none = (0, 0, "[CLS]")
-    wanted = {"cut": [none, (9, 11, "j k l")], "whole": [none, none]}
-    found = _trained_on(log)
-    pairs = sorted(found["a"] + found["e"])
-    assert pairs == sorted(wanted["cut"] + wanted["whole"])
+    log = _main.log(*_flags(folder, tmp_path / "run", *flags))
     assert any(line.startswith("2 examples, 4 windows, 1 of them with") for line in log)
-    assert any("is less than one step" in line for line in log)
-    log = _logged(*_flags(folder, tmp_path / "some", *flags, "--whole_answer_windows_only"))
+    flags.append("--whole_answer_windows_only")
+    log = _main.log(*_flags(folder, tmp_path / "some", *flags))
     assert "training on the 1 windows with a whole answer or none to find" in log
-    path = tiny_squad.write_json(tmp_path / "train.json", (context, [whole]))
-    line = _one_line(capsys, 1, *_flags(folder, tmp_path / "no", *flags,
-                                        "--whole_answer_windows_only"))  # fmt: skip
+    tiny_squad.write_json(tmp_path / "train.json", (context, [whole]))
+    line = _main.error(capsys, 1, *_flags(folder, tmp_path / "no", *flags))
     assert "no window is left to train on; expected contexts with text" in line
-
-
-def test_several_answers(folder, tmp_path, capsys, without_steps):
-    qa = squad_files.question("twice", ("b c", 2), ("b", 2), ("c", 4))
-    path = tiny_squad.write_json(tmp_path / "train.json", ("a b c", [qa]))
-    flags = _flags(folder, tmp_path / "run", "--do_train", f"--train_file={path}")
-    line = _one_line(capsys, 1, *flags)
-    assert "(id twice) has 3 answers, but training takes one; is this a dev file?" in line
-    assert "--answer_policy=first takes the first" in line and not (tmp_path / "run").exists()
-    line = _one_line(capsys, 2, *flags, "--answer_policy=last")
-    assert "--answer_policy=last: expected one of error, first, shortest, all" in line
-    for policy, answers in (("first", [(5, 6, "b c")]), ("shortest", [(5, 5, "b")]),
-                            ("all", [(5, 5, "b"), (5, 6, "b c"), (6, 6, "c")])):  # fmt: skip
-        output = f"--output_dir={tmp_path / policy}"
-        log = _logged(*flags, output, f"--answer_policy={policy}")
-        assert sorted(_trained_on(log)["a"]) == answers
-
-
-def test_unanswerable_questions_in_training(folder, tmp_path, capsys, without_steps):
-    with_key = squad_files.question("no", is_impossible=True)
-    path = tiny_squad.write_json(tmp_path / "train.json", ("a b c", [with_key]))
-    flags = _flags(folder, tmp_path / "run", "--do_train", f"--train_file={path}")
-    line = _one_line(capsys, 1, *flags)
-    assert "(id no) has no answer; files with unanswerable questions need --version_2" in line
-    # A file of version 1: questions without the key have an answer, unless they have none.
-    qas = [squad_files.question("yes", ("b", 2)), squad_files.question("bare")]
-    path = tiny_squad.write_json(tmp_path / "train.json", ("a b c", qas))
-    log = _logged(*flags, "--version_2_with_negative")
-    assert log.count("impossible example") == 1 and "answer: b" in log
-    assert "2 questions, 1 of them without an answer: kept 2 of 2, skipped 0" in log
-    neither = squad_files.question("neither", is_impossible=False)
-    path = tiny_squad.write_json(tmp_path / "train.json", ("a b c", [neither]))
-    line = _one_line(capsys, 1, *flags, "--version_2_with_negative")
-    assert "(id neither) has no answer, but is_impossible is false" in line
 
 
 # --------------------------------------------------------------------------------------------------
@@ -580,16 +433,11 @@ def test_texts_of_answers(folder, tmp_path):
     # Context, first and last token, the answer's text.
     cases = [
         ("a cafe\u0301, b", "cafe", "cafe", "cafe\u0301"),
-        ("a is 120\u00a0m. b", "120", "m", "120\u00a0m"),
         ("a pass\u200bport, b", "passport", "passport", "pass\u200bport"),
-        ("a five\ufeff. b", "five", "five", "five"),
-        ("a Zoë Kravitz, b", "zoe", "kravitz", "Zoë Kravitz"),
         ("a (1895-1943). b", "1895", "1895", "1895"),
         ("a Steve Smith's b", "steve", "smith", "Steve Smith"),
         ("a 北京\u3000天津 b", "天", "津", "天津"),
-        ("a İstanbul'da b", "istanbul", "istanbul", "İstanbul"),
         ("a  Rome\t is\nold b", "rome", "old", "Rome is old"),
-        ("a Japanese. b", "japanese", "japanese", "Japanese"),
     ]
     starts, ends = ({case[at]: 9.0 for case in cases} for at in (1, 2))
     speaker = tiny_squad.write_speaker(folder, "texts", starts, ends)
@@ -615,13 +463,15 @@ def test_exact_texts_and_readable_json(folder, tmp_path):
         for name, more in (
             ("plain", []),
             ("exact", ["--exact_answer_texts"]),
-            ("readable", ["--noensure_ascii"]),
+            ("readable", ["--noensure_ascii", "--null_score_diff_threshold=3"]),
         )
     )
     for flags in (plain, exact):
         assert _main(*flags) == 0
-    assert "which is taken whole" not in "\n".join(_logged(*readable))
-    assert any("which is taken whole" in line for line in _logged(*readable, "--verbose_logging"))
+    log = "\n".join(_main.log(*readable))
+    assert "which is taken whole" not in log
+    assert "--null_score_diff_threshold=3 does nothing without --version_2" in log
+    assert any("which is taken whole" in line for line in _main.log(*readable, "--verbose_logging"))
     assert _predictions(tmp_path / "exact") == {"q": "京"}
     assert _predictions(tmp_path / "plain") == _predictions(tmp_path / "readable")
     text = (tmp_path / "exact/predictions.json").read_bytes()
@@ -636,62 +486,6 @@ def flat(folder):
     return tiny_squad.write_speaker(folder, "flat", {}, {})
 
 
-def test_no_valid_span(folder, flat, tmp_path):
-    path = tiny_squad.write_json(tmp_path / "dev.json", ("a b c", [squad_files.question("q")]))
-    for size in (1, 3):  # [CLS], or all of the question
-        output = tmp_path / f"two{size}"
-        flags = [f"--n_best_size={size}", "--version_2_with_negative"]
-        more = "--null_score_diff_threshold=1000"
-        assert _main(*_predict(folder, output, flat, path, *flags, more)) == 0
-        assert _predictions(output) == {"q": ""}
-        entry = {"text": "", "probability": 1.0, "start_logit": 0.0, "end_logit": 0.0}
-        assert _json(output, "nbest_predictions.json") == {"q": [entry]}
-        odds = _json(output, "null_odds.json")["q"]
-        assert odds > 1000 and np.isfinite(odds)
-        output = tmp_path / f"one{size}"
-        assert _main(*_predict(folder, output, flat, path, f"--n_best_size={size}")) == 0
-        assert _predictions(output) == {"q": "empty"}
-        assert _json(output, "nbest_predictions.json")["q"][0]["probability"] == 1.0
-        assert not (output / "null_odds.json").exists()
-
-
-def test_null_is_appended_and_every_question_is_there(folder, flat, tmp_path):
-    paragraphs = [
-        ("b c d e", [squad_files.question("q0")]),  # not "a", of which scores leave nothing
-        ("", [squad_files.question("empty")]),
-        ("\u200b", [squad_files.question("invisible")]),
-        (" ".join(LETTERS[1:] * 3), [squad_files.question("long", is_impossible=True)]),
-    ]
-    path = tiny_squad.write_json(tmp_path / "dev.json", *paragraphs)
-    flags = [*_predict(folder, tmp_path, flat, path, "--n_best_size=5"), "--doc_stride=7"]
-    assert _main(*flags, "--version_2_with_negative", "--do_eval") == 0
-    ids = ["q0", "empty", "invisible", "long"]
-    for name in ("predictions", "nbest_predictions", "null_odds"):
-        assert list(_json(tmp_path, f"{name}.json")) == ids
-    nbest = _json(tmp_path, "nbest_predictions.json")
-    texts = [entry["text"] for entry in nbest["q0"]]
-    assert "" in texts and len(texts) == len(set(texts)) and 2 <= len(texts) <= 6
-    assert [entry["text"] for entry in nbest["empty"]] == [""]
-    odds = _json(tmp_path, "null_odds.json")
-    assert odds["q0"] == pytest.approx(0, abs=1e-6) and odds["empty"] == squad_answers.ONLY_NULL
-    # All four are unanswerable by the file, and two are answered so.
-    predictions = _predictions(tmp_path)
-    assert predictions["empty"] == predictions["invisible"] == ""
-    right = 100 * np.mean([text == "" for text in predictions.values()])
-    assert _json(tmp_path, "eval_results.json")["exact"] == pytest.approx(right)
-
-
-def test_unanswerable_questions_without_the_flag(folder, flat, tmp_path, caplog):
-    caplog.set_level("INFO")
-    qas = [squad_files.question("q", is_impossible=True)]
-    path = tiny_squad.write_json(tmp_path / "dev.json", ("a b c", qas))
-    more = "--null_score_diff_threshold=3"
-    assert _main(*_predict(folder, tmp_path / "run", flat, path, more)) == 0
-    assert "1 unanswerable questions (is_impossible), but each will get an answer" in caplog.text
-    assert "--null_score_diff_threshold=3 does nothing without --version_2" in caplog.text
-    assert _predictions(tmp_path / "run")["q"] != ""
-
-
 def test_a_window_without_a_result_writes_nothing(folder, flat, tmp_path, capsys, monkeypatch):
     predict = loop.Trainer.predict
 
@@ -702,16 +496,16 @@ def test_a_window_without_a_result_writes_nothing(folder, flat, tmp_path, capsys
 
     monkeypatch.setattr(loop.Trainer, "predict", lossy)
     flags = _predict(folder, tmp_path / "run", flat, folder / "dev.json")
-    line = _one_line(capsys, 1, *flags)
+    line = _main.error(capsys, 1, *flags)
     assert re.search(r"5 of 13 windows have no prediction \(unique ids 10000000\d\d", line)
-    assert not [name for name in _names(tmp_path / "run") if "predictions" in name]
+    assert not [name for name in scripts.names(tmp_path / "run") if "predictions" in name]
 
 
 def test_answers_depend_on_nothing_but_the_model(learned, folder, tmp_path):
     data = json.loads((folder / "dev2.json").read_text())
-    data["data"][0]["paragraphs"].append(
-        {"context": " ".join([*LETTERS, "gold", *LETTERS]), "qas": [squad_files.question("long")]}
-    )
+    for qas_id, context in (("long", " ".join([*LETTERS, "gold", *LETTERS])), ("empty", "\u200b")):
+        paragraph = {"context": context, "qas": [squad_files.question(qas_id)]}
+        data["data"][0]["paragraphs"].append(paragraph)
     path, reversed_path = tmp_path / "dev.json", tmp_path / "reversed.json"
     path.write_text(json.dumps(data))
     data["data"][0]["paragraphs"].reverse()
@@ -730,7 +524,8 @@ def test_answers_depend_on_nothing_but_the_model(learned, folder, tmp_path):
         odds = [_json(tmp_path / name, "null_odds.json") for name in ("way0", f"way{index}")]
         for qas_id, value in odds[0].items():
             assert odds[1][qas_id] == pytest.approx(value, abs=1e-5)
-    assert _predictions(tmp_path / "way0")["long"] == "gold"
+    predictions = _predictions(tmp_path / "way0")
+    assert (predictions["long"], predictions["empty"]) == ("gold", "")
     assert list(_predictions(tmp_path / "way3")) == list(_predictions(tmp_path / "way0"))[::-1]
 
 
@@ -755,33 +550,36 @@ def test_an_ensemble_answers_with_the_mean_of_its_logits(folder, tmp_path, capsy
     assert _predictions(tmp_path / "all") == {"q": "c"}
     best = _json(tmp_path / "all", "nbest_predictions.json")["q"][0]
     assert best["start_logit"] == pytest.approx(np.mean([side["c"] for side in logits]), abs=1e-5)
-    assert _results(tmp_path / "all/eval_results.txt") == {"exact_match": "100.0", "f1": "100.0"}
+    assert scripts.results(tmp_path / "all/eval_results.txt") == {
+        "exact_match": "100.0",
+        "f1": "100.0",
+    }
     assert not list(tmp_path.glob("all/model.ckpt*"))
 
     train = [f"--train_file={folder / 'train.json'}", "--do_train"]
     for more, flag in ((train, "do_train"), (["--do_export"], "do_export"),
                        (["--eval_checkpoint=x"], "eval_checkpoint")):  # fmt: skip
-        line = _one_line(capsys, 2, *together, *more)
+        line = _main.error(capsys, 2, *together, *more)
         assert "names 3 models" in line and f"can only predict together; --{flag} takes" in line
     for init, message in ((",", "no name before or after a comma"),
                           (f"{members[0]},", "no name before or after a comma"),
                           (f"{members[0]},{members[0]}", "more than once")):  # fmt: skip
-        assert message in _one_line(capsys, 2, *together, f"--init_checkpoint={init}")
+        assert message in _main.error(capsys, 2, *together, f"--init_checkpoint={init}")
     tiny_squad.write_speaker(tmp_path_with_model(folder, tmp_path, hidden_size=16,
                              intermediate_size=8), "narrow", {}, {})  # fmt: skip
     init = f"--init_checkpoint={members[0]},{tmp_path / 'other/narrow'}"
-    line = _one_line(capsys, 1, *together, f"--output_dir={tmp_path / 'no'}", init)
+    line = _main.error(capsys, 1, *together, f"--output_dir={tmp_path / 'no'}", init)
     assert re.search(
         r"--init_checkpoint=.*narrow.* in the checkpoint and \(32,\) in the model", line
     )
     init = f"--init_checkpoint={members[0]},{folder / 'bert'}"
-    line = _one_line(capsys, 1, *together, f"--output_dir={tmp_path / 'no'}", init)
+    line = _main.error(capsys, 1, *together, f"--output_dir={tmp_path / 'no'}", init)
     assert (
         "has no cls/squad/output_weights: the results would be those of an untrained head" in line
     )
     assert not (tmp_path / "no").exists()
     shutil.copytree(folder / "ens1", tmp_path / "taken")
-    line = _one_line(capsys, 1, *together, f"--output_dir={tmp_path / 'taken'}")
+    line = _main.error(capsys, 1, *together, f"--output_dir={tmp_path / 'taken'}")
     assert "names 3 models, but" in line and "give another --output_dir" in line
 
 
@@ -790,26 +588,26 @@ def test_members_that_one_model_cannot_run(folder, tmp_path, capsys):
     one = tiny_squad.write_speaker(folder, "shallow", {"a": 9}, {"a": 9})
     left = tiny_squad.write_speaker(folder, "left", {}, {}, attention="left_to_right")
     for member in (f"{one},{left}", f"{left},{one}"):
-        line = _one_line(capsys, 1, *_predict(folder, tmp_path / "run", member, path))
+        line = _main.error(capsys, 1, *_predict(folder, tmp_path / "run", member, path))
         assert "--init_checkpoint names models that differ in attention (" in line
         assert f"{left}: left_to_right" in line and f"{one}: bidirectional" in line
     other = tmp_path_with_model(folder, tmp_path, num_hidden_layers=2)
     two = tiny_squad.write_speaker(other, "deep", {"a": 9}, {"a": 9})
     deep = f"--bert_config_file={other / 'config.json'}"
     for member in (f"{one},{two}", f"{two},{one}", two):
-        line = _one_line(capsys, 1, *_predict(folder, tmp_path / "run", member, path))
+        line = _main.error(capsys, 1, *_predict(folder, tmp_path / "run", member, path))
         assert f"--init_checkpoint={two}: it also has bert/encoder/layer_1" in line
         assert "look at num_hidden_layers in --bert_config_file" in line
     for member in (f"{two},{one}", one):
-        line = _one_line(capsys, 1, *_predict(folder, tmp_path / "run", member, path, deep))
+        line = _main.error(capsys, 1, *_predict(folder, tmp_path / "run", member, path, deep))
         assert f"--init_checkpoint={one}: it lacks bert/encoder/layer_1" in line
     shutil.copytree(folder / "shallow", tmp_path / "heads")
     config = json.loads((folder / "config.json").read_text()) | {"num_attention_heads": 1}
     (tmp_path / "heads/bert_config.json").write_text(json.dumps(config))
     member = f"{one},{tmp_path / 'heads'}"
-    line = _one_line(capsys, 1, *_predict(folder, tmp_path / "run", member, path))
+    line = _main.error(capsys, 1, *_predict(folder, tmp_path / "run", member, path))
     assert f"num_attention_heads 2, but {tmp_path / 'heads/model.ckpt-1'} was trained" in line
-    line = _one_line(capsys, 2, *_predict(folder, tmp_path / "run", f"{one},{one}.index", path))
+    line = _main.error(capsys, 2, *_predict(folder, tmp_path / "run", f"{one},{one}.index", path))
     assert f"names one model twice, as {one} and as {one}.index" in line
     assert not (tmp_path / "run").exists()
 
@@ -840,7 +638,9 @@ def test_scores_of_version_1_by_hand(folder, tmp_path):
     f1 = 100 * (1 + 2 / 3) / 3
     wanted = {"exact_match": 100 / 3, "f1": f1, "global_step": 0}
     assert results == pytest.approx(wanted)
-    assert {"predictions.json", "nbest_predictions.json"}.isdisjoint(_names(tmp_path / "run"))
+    assert {"predictions.json", "nbest_predictions.json"}.isdisjoint(
+        scripts.names(tmp_path / "run")
+    )
 
 
 def _odds_file(path):
@@ -860,7 +660,7 @@ def test_the_threshold_is_tuned_kept_and_used_again(folder, tmp_path, capsys, ca
     path = _odds_file(tmp_path / "dev2.json")
     auto = ["--version_2_with_negative", "--null_score_diff_threshold=auto"]
     flags = _predict(folder, tmp_path / "run", speaker, path, "--do_eval", *auto)
-    line = _one_line(capsys, 1, *flags)
+    line = _main.error(capsys, 1, *flags)
     assert f"no null_threshold.json in {folder / 'tuned'} or {tmp_path / 'run'}; give a --d" in line
     assert _main(*flags, f"--dev_file={path}") == 0
     odds = _json(tmp_path / "run", "null_odds.json")
@@ -887,7 +687,7 @@ def test_the_threshold_is_tuned_kept_and_used_again(folder, tmp_path, capsys, ca
     assert _main(*flags, other, "--null_score_diff_threshold=0.0") == 0
     assert _predictions(tmp_path / "other")["three"] == "japan"
     (folder / "tuned/null_threshold.json").write_text('{"null_score_diff_threshold": "x"}')
-    line = _one_line(capsys, 1, *flags, other)
+    line = _main.error(capsys, 1, *flags, other)
     assert "null_threshold.json: damaged; expected null_score_diff_threshold, a number" in line
     # Another file to tune on than to predict, and no scores.
     again = [f"--dev_file={path}", f"--predict_file={folder / 'dev2.json'}", "--nodo_eval", other]
@@ -930,7 +730,7 @@ def test_a_threshold_serves_no_other_model(folder, tmp_path, capsys):
     shutil.copy(run / "null_threshold.json", folder / "one")
     (run / "predictions.json").unlink()
     for models in (two, f"{one},{two}"):
-        line = _one_line(capsys, 1, *_predict(folder, run, models, path, *auto))
+        line = _main.error(capsys, 1, *_predict(folder, run, models, path, *auto))
         assert "null_threshold.json was tuned for another model than the one that" in line
         assert "give a --dev_file" in line and not (run / "predictions.json").exists()
     both = [f"{two},{one}", path, *auto]
@@ -948,9 +748,9 @@ def test_export_says_what_prediction_says(folder, learned, tmp_path, capsys):
     flags = _predict(folder, tmp_path / "run", learned.output, path, "--version_2_with_negative")
     (tmp_path / "run/export").mkdir(parents=True)
     (tmp_path / "run/export/mine").touch()
-    line = _one_line(capsys, 1, *flags, "--do_export")
+    line = _main.error(capsys, 1, *flags, "--do_export")
     assert "export holds mine and is not a SavedModel; move it" in line
-    assert _names(tmp_path / "run") == {"export"}
+    assert scripts.names(tmp_path / "run") == {"export"}
     (tmp_path / "run/export/mine").unlink()
     assert _main(*flags, "--do_export") == 0
     with_export = (tmp_path / "run/nbest_predictions.json").read_bytes()
@@ -988,101 +788,54 @@ def test_export_says_what_prediction_says(folder, learned, tmp_path, capsys):
 # --------------------------------------------------------------------------------------------------
 
 
-def test_flags_that_do_not_fit(folder, tmp_path, capsys):
-    output = tmp_path / "run"
-    train = f"--train_file={folder / 'train.json'}"
-    dev = f"--predict_file={folder / 'dev.json'}"
-    tune = f"--dev_file={folder / 'dev.json'}"
-
-    def fails(message, *more, status=2):
-        line = _one_line(capsys, status, *_flags(folder, output, *more))
-        assert re.search(message, line), line
-        assert not output.exists()
-
-    fails("nothing to do: give --do_train, --do_eval, --do_predict or --do_export")
-    fails("=best: training keeps a best checkpoint with --eval_steps; add it", "--do_train", train,
-          "--do_predict", dev, "--eval_checkpoint=best")  # fmt: skip
-    fails("--train_file is missing; --do_train needs it", "--do_train")
-    fails("--predict_file is missing; --do_predict needs it", "--do_predict")
-    fails("--predict_file is missing; --do_eval needs it", "--do_eval")
-    fails("--max_seq_length=64 leaves no room.*--max_query_length . 3 = 67", "--do_train", train,
-          "--max_seq_length=64", "--max_query_length=64")  # fmt: skip
-    fails("--max_seq_length=67 leaves no", "--do_predict", dev, "--max_seq_length=67",
-          "--max_query_length=64")  # fmt: skip
-    fails("--doc_stride=0: expected at least 1", "--do_train", train, "--doc_stride=0")
-    fails("--doc_stride=-5: expected at least 1", "--do_train", train, "--doc_stride=-5")
-    fails("--n_best_size=0: expected at least 1", "--do_predict", dev, "--n_best_size=0")
-    fails("--max_answer_length=0", "--do_predict", dev, "--max_answer_length=0")
-    fails("sequence length --max_seq_length=401: .* 400", "--do_train", train,
-          "--max_seq_length=401")  # fmt: skip
-    for value in ("high", "nan", "inf", ""):
-        fails(f"threshold={value}: expected a finite number or auto", "--do_predict", dev,
-              f"--null_score_diff_threshold={value}")  # fmt: skip
-    auto = "--null_score_diff_threshold=auto"
-    two = "--version_2_with_negative"
-    fails("=auto does nothing without --version_2_with_negative", "--do_predict", dev, auto)
-    fails("--dev_file is missing; .*=auto needs it with --do_train", "--do_train", train, auto, two)
-    fails("=auto does nothing without --do_predict or --do_eval", "--do_export", auto, two)
-    fails("--dev_file does nothing without --eval_steps or", "--do_predict", dev, tune)
-    fails("--eval_steps does nothing without --do_train", "--do_predict", dev, "--eval_steps=3")
-    fails("--dev_file is missing; --eval_steps needs it, or", "--do_train", train, "--eval_steps=3")
-    fails("=all does nothing without --do_eval", "--do_predict", dev, "--eval_checkpoint=all")
-    fails("--eval_checkpoint=best does nothing", "--do_train", train, "--eval_checkpoint=best")
-    fails("unknown flag --doc_strid; did you mean doc_stride", "--doc_strid=1")
-    fails("config.json is not a directory", "--do_predict", dev,
-          f"--output_dir={folder / 'config.json'}")  # fmt: skip
-    fails("--freeze_layers=3: .*num_hidden_layers 1", "--do_train", train, "--freeze_layers=3")
-    fails("--train_file: no file matches nowhere.json; check the path", "--do_train",
-          "--train_file=nowhere.json", status=1)  # fmt: skip
-    fails("--predict_file: .* is a directory", "--do_train", train, "--do_predict",
-          f"--predict_file={folder}", status=1)  # fmt: skip
-    fails("--train_file names 2 files; give one", "--do_train",
-          f"--train_file={folder / 'train.json'},{folder / 'dev.json'}")  # fmt: skip
-    fails("--init_checkpoint=.*nowhere: not found", "--do_train", train,
-          f"--init_checkpoint={folder}/nowhere", status=1)  # fmt: skip
-    fails("nothing to evaluate: no checkpoint in --output_dir", "--do_predict", dev, status=1)
-    fails("--use_tpu with --tpu_name=mine: only the TPU", "--do_train", train, "--use_tpu",
-          "--tpu_name=mine")  # fmt: skip
-
-
-GOOD = {"context": "a b", "qas": [squad_files.question("q", ("b", 2))]}
+AUTO = "--null_score_diff_threshold=auto"
+TWO = "--version_2_with_negative"
 
 
 @pytest.mark.parametrize(
-    "text, message",
+    "status, message, flags",
     [
-        ('{"data": [', r"file.json:1: not JSON in the layout of SQuAD: "),
-        ("", r"file.json:1: not JSON"),
-        (b'{"data": "\xff"}', r"file.json:1: not UTF-8 text"),
-        ("[]", r"the top level is a list; expected an object with the key 'data'"),
-        ('{"version": "1"}', r"the top level has no 'data', only 'version'"),
-        ('{"data": []}', r"there is no question in it"),
-        ('{"data": [{"paragraphs": []}, {"title": "x"}]}',
-         r"data\[1\] has no 'paragraphs', only 'title'; expected the layout of SQuAD"),
-        ({"context": "a"}, r"data\[0\].paragraphs\[0\] has no 'qas', only 'context'"),
-        ({"context": 3, "qas": []}, r"data\[0\].paragraphs\[0\].context is a whole number"),
-        ({"context": "a", "qas": [{"id": "q"}]}, r"paragraphs\[0\].qas\[0\] has no 'question'"),
-        ({"context": "a", "qas": [{"question": "q"}]}, r"qas\[0\] has no 'id'"),
-        ({"context": "a", "qas": [{"id": "q", "question": "q"}]}, r"qas\[0\] has no 'answers'"),
+        (2, "--train_file is missing; --do_train needs it", ["--do_train", "--train_file="]),
+        (2, "--predict_file is missing; --do_predict needs", ["--do_predict", "--predict_file="]),
+        (2, "--predict_file is missing; --do_eval needs it", ["--do_eval", "--predict_file="]),
+        (2, "--max_seq_length=67 leaves no room.*--max_query_length . 3 = 67",
+         ["--do_predict", "--max_seq_length=67", "--max_query_length=64"]),
+        (2, "--doc_stride=0: expected at least 1", ["--do_train", "--doc_stride=0"]),
+        (2, "--n_best_size=0: expected at least 1", ["--do_predict", "--n_best_size=0"]),
+        (2, "--max_answer_length=0", ["--do_predict", "--max_answer_length=0"]),
+        (2, "--answer_policy=last: expected one of error, first, shortest, all",
+         ["--do_train", "--answer_policy=last"]),
+        (2, "sequence length --max_seq_length=401: .* 400", ["--do_train", "--max_seq_length=401"]),
+        *((2, f"threshold={value}: expected a finite number or auto",
+           ["--do_predict", f"--null_score_diff_threshold={value}"])
+          for value in ("high", "nan", "inf", "")),
+        (2, "=auto does nothing without --version_2_with_negative", ["--do_predict", AUTO]),
+        (2, "--dev_file is missing; .*=auto needs it with", ["--do_train", AUTO, TWO]),
+        (2, "=auto does nothing without --do_predict or --do_eval", ["--do_export", AUTO, TWO]),
+        (2, "--dev_file does nothing without --eval_steps or", ["--do_predict", "--dev_file=d"]),
+        (2, "--dev_file is missing; --eval_steps needs it, or", ["--do_train", "--eval_steps=3"]),
+        (1, "--train_file: no file matches nowhere.json; check the path",
+         ["--do_train", "--train_file=nowhere.json"]),
+        (1, "--predict_file: .* is a directory", ["--do_predict", "--predict_file=/"]),
+        (2, "--train_file names 2 files; give one", ["--do_train", f"--train_file={__file__},/"]),
+        (1, "nothing to evaluate: no checkpoint in --output_dir", ["--do_predict"]),
+        (1, r"test_run_squad.py:1: not JSON in the layout of SQuAD",
+         ["--do_train", f"--train_file={__file__}"]),
     ],
 )  # fmt: skip
-def test_files_of_another_layout(folder, tmp_path, capsys, text, message):
-    path = tmp_path / "file.json"
-    if isinstance(text, dict):
-        text = json.dumps({"data": [{"paragraphs": [text]}]})
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    for do, flag in (("--do_train", "train_file"), ("--do_eval", "predict_file")):
-        flags = _flags(folder, tmp_path / "run", do, f"--{flag}={path}")
-        line = _one_line(capsys, 1, *flags)
-        assert re.search(message, line), line
+def test_flags_that_do_not_fit(folder, tmp_path, capsys, status, message, flags):
+    """More flags, of all fine-tuning commands, in test_run_classifier.py."""
+    files = [f"--train_file={folder / 'train.json'}", f"--predict_file={folder / 'dev.json'}"]
+    line = _main.error(capsys, status, *_flags(folder, tmp_path / "run", *files, *flags))
+    assert re.search(message, line), line
     assert not (tmp_path / "run").exists()
 
 
 def test_two_questions_of_one_id_and_files_of_other_kinds(folder, flat, tmp_path, capsys):
-    other = {"context": "c d", "qas": [squad_files.question("q", ("d", 2))]}
     path = tmp_path / "file.json"
-    path.write_text(json.dumps({"data": [{"paragraphs": [GOOD, other]}]}))
-    line = _one_line(capsys, 1, *_predict(folder, tmp_path / "run", flat, path))
+    paragraphs = [(context, [squad_files.question("q")]) for context in ("a b", "c d")]
+    tiny_squad.write_json(path, *paragraphs)
+    line = _main.error(capsys, 1, *_predict(folder, tmp_path / "run", flat, path))
     assert "two different questions have the id q" in line
     # Numbered questions, a byte order mark, keys that nobody asked for.
     good = {"context": "a b", "x": 1, "qas": [{"id": 7, "question": "what ?", "answers": []}]}
@@ -1091,31 +844,18 @@ def test_two_questions_of_one_id_and_files_of_other_kinds(folder, flat, tmp_path
     assert list(_predictions(tmp_path / "run")) == ["7"]
 
 
-def test_checkpoints_that_do_not_fit(folder, learned, first, tmp_path, capsys):
+def test_checkpoints_that_do_not_fit(folder, learned, tmp_path, capsys):
     dev = ["--do_predict", f"--predict_file={folder / 'dev.json'}"]
     train = ["--do_train", f"--train_file={folder / 'train.json'}"]
-
-    def fails(message, *more, output=tmp_path / "new"):
-        line = _one_line(capsys, 1, *_flags(folder, output, *more))
-        assert re.search(message, line), line
-
-    fails("has no cls/squad/output_weights: the results would be those of an untrained head",
-          *dev, f"--init_checkpoint={folder / 'bert'}")  # fmt: skip
-    fails("has no cls/squad/output_weights: training cannot go on from it", *train,
-          output=folder / "bert")  # fmt: skip
-    fails("was trained with --head=linear, not --head=bilstm; give --head=linear", *dev,
-          "--head=bilstm", f"--init_checkpoint={learned.prefix}")  # fmt: skip
-    tiny_squad.write_model(tmp_path, WORDS, hidden_size=32)
-    wide = f"--bert_config_file={tmp_path / 'config.json'}"
-    fails(r"bert/.*\(16,\) in the checkpoint and \(32,\) in the model", *train, wide,
-          f"--init_checkpoint={learned.prefix}")  # fmt: skip
-    fails(r"bert/.*\(16,\) in the checkpoint and \(32,\)", *dev, wide, output=learned.output)
+    for output, more, message in (
+        ("new", [*dev, f"--init_checkpoint={folder / 'bert'}"],
+         "has no cls/squad/output_weights: the results would be those of an untrained head"),
+        (folder / "bert", train, "has no cls/squad/output_weights: training cannot go on from it"),
+        ("new", [*dev, "--head=bilstm", f"--init_checkpoint={learned.prefix}"],
+         "was trained with --head=linear, not --head=bilstm; give --head=linear"),
+    ):  # fmt: skip
+        assert message in _main.error(capsys, 1, *_flags(folder, tmp_path / output, *more))
     assert not (tmp_path / "new").exists()
-    copy = tmp_path / "copy"
-    shutil.copytree(first.output, copy)
-    data = copy / "model.ckpt-6.data-00000-of-00001"
-    data.write_bytes(data.read_bytes()[:1000])
-    fails("data-00000-of-00001: cut short: .*newest intact .*model.ckpt-0", *dev, output=copy)
 
 
 def test_what_shapes_do_not_tell(folder, learned, tmp_path, capsys, caplog):
@@ -1123,12 +863,12 @@ def test_what_shapes_do_not_tell(folder, learned, tmp_path, capsys, caplog):
     tiny_squad.write_model(tmp_path, WORDS, hidden_act="relu")
     relu = f"--bert_config_file={tmp_path / 'config.json'}"
     flags = _predict(folder, tmp_path / "run", learned.prefix, folder / "dev.json")
-    line = _one_line(capsys, 1, *flags, relu)
+    line = _main.error(capsys, 1, *flags, relu)
     assert re.search("hidden_act relu, but .* was trained with gelu .*/bert_config.json", line)
     copy = tmp_path / "copy"
     shutil.copytree(learned.output, copy)
     more = ["--do_train", f"--train_file={folder / 'train.json'}", "--num_train_epochs=99"]
-    assert "hidden_act relu, but" in _one_line(capsys, 1, *_flags(folder, copy, *more), relu)
+    assert "hidden_act relu, but" in _main.error(capsys, 1, *_flags(folder, copy, *more), relu)
     assert json.loads((copy / "bert_config.json").read_text())["hidden_act"] == "gelu"
     assert _main(*flags, "--do_lower_case=false") == 0
     for name in ("do_lower_case", "strip_accents"):
@@ -1142,12 +882,12 @@ def test_data_that_a_run_would_replace_or_remove(folder, flat, tmp_path, capsys,
         path.write_bytes(questions)
         for flag, more in (("predict", []), ("train", ["--do_train", f"--train_file={path}"])):
             other = folder / "dev.json" if more else path
-            line = _one_line(capsys, 2, *_predict(folder, tmp_path, flat, other, *more))
+            line = _main.error(capsys, 2, *_predict(folder, tmp_path, flat, other, *more))
             assert f"--{flag}_file={path} is {path}, which a run with this --output_dir" in line
         assert path.read_bytes() == questions
         path.unlink()
     (tmp_path / "predictions.json").symlink_to(folder / "dev.json")
-    line = _one_line(capsys, 2, *_predict(folder, tmp_path, flat, folder / "dev.json"))
+    line = _main.error(capsys, 2, *_predict(folder, tmp_path, flat, folder / "dev.json"))
     assert f"is {tmp_path / 'predictions.json'}, which a run" in line
 
 
@@ -1155,28 +895,12 @@ def test_files_without_answers_are_not_scored(folder, flat, tmp_path, capsys, ca
     asked = [squad_files.question("q"), squad_files.question("r")]
     path = tiny_squad.write_json(tmp_path / "test.json", ("a b", asked))
     flags = _predict(folder, tmp_path / "run", flat, path, "--do_eval")
-    assert "none of its questions has an answer to compare" in _one_line(capsys, 1, *flags)
+    assert "none of its questions has an answer to compare" in _main.error(capsys, 1, *flags)
     asked[0] = squad_files.question("q", ("a", 0))
     tiny_squad.write_json(tmp_path / "test.json", ("a b", asked))
     assert _main(*flags) == 0
     assert "1 of 2 questions have no answer to compare with" in caplog.text
     assert "they count 0: r" in caplog.text
-
-
-def test_logits_that_are_not_numbers(folder, tmp_path, capsys):
-    values = {"[CLS]": float("nan")}
-    broken = tiny_squad.write_speaker(folder, "broken", values, {})
-    flags = _predict(folder, tmp_path / "run", broken, folder / "dev.json")
-    line = _one_line(capsys, 1, *flags)
-    assert "a logit of window 1000000000 is nan; expected finite numbers" in line
-    assert "predictions.json" not in _names(tmp_path / "run")
-
-
-@pytest.mark.slow
-def test_a_loss_that_is_not_finite(folder, tmp_path, capsys):
-    hot = ["--do_train", f"--train_file={folder / 'train.json'}", "--learning_rate=1e6"]
-    line = _one_line(capsys, 1, *_flags(folder, tmp_path / "hot", *hot))
-    assert re.search(r"step \d+: not finite .*Lower --learning_rate", line)
 
 
 def test_chained_fine_tuning(folder, learned, tmp_path, caplog):
@@ -1191,18 +915,6 @@ def test_chained_fine_tuning(folder, learned, tmp_path, caplog):
     assert start["global_step"] == 0 and not np.any(start["cls/squad/output_weights/adam_m"])
 
 
-@pytest.mark.slow
-def test_a_new_head(folder, learned, tmp_path):
-    flags = ["--do_train", f"--train_file={folder / 'train.json'}", "--num_train_epochs=1"]
-    init = f"--init_checkpoint={learned.prefix}"
-    assert _main(*_flags(folder, tmp_path / "new", *flags, init, "--new_head")) == 0
-    old, fresh = map(tiny.read_checkpoint, (learned.prefix, tmp_path / "new/model.ckpt-0"))
-    name = "cls/squad/output_weights"
-    assert np.abs(fresh[name] - old[name]).max() > 0.01
-    name = "bert/embeddings/word_embeddings"
-    np.testing.assert_array_equal(fresh[name], old[name])
-
-
 def test_case_that_does_not_fit_the_model(folder, flat, tmp_path, capsys):
     cased = tmp_path / "cased_L-12_H-768_A-12"
     cased.mkdir()
@@ -1210,11 +922,10 @@ def test_case_that_does_not_fit_the_model(folder, flat, tmp_path, capsys):
         shutil.copy(path, cased / path.name.replace("model.ckpt-1", "bert_model.ckpt"))
     model = cased / "bert_model.ckpt"
     flags = _predict(folder, tmp_path / "run", model, folder / "dev.json")
-    line = _one_line(capsys, 2, *flags, "--do_lower_case=true")
+    line = _main.error(capsys, 2, *flags, "--do_lower_case=true")
     assert "give --do_lower_case=false" in line
-    assert "--do_lower_case=false" in _one_line(
-        capsys, 2, *flags, f"--init_checkpoint={flat},{model}"
-    )
+    line = _main.error(capsys, 2, *flags, f"--init_checkpoint={flat},{model}")
+    assert "--do_lower_case=false" in line
     assert _main(*flags, "--do_lower_case=false") == 0
 
 
