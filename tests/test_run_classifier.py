@@ -27,7 +27,8 @@ from serving import export
 from system import locks
 from tasks.classifier import glue_tasks
 
-ROOT = os.path.dirname(run_classifier.__file__)
+PROGRAM = run_classifier.__file__
+ROOT = os.path.dirname(PROGRAM)
 LETTERS = string.ascii_lowercase
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", *LETTERS,
          *(f"##{letter}" for letter in LETTERS)]  # fmt: skip
@@ -129,13 +130,12 @@ def of_table(folder, tmp_path_factory):
 
 
 def test_training_leaves_these_files_and_no_others(trained):
-    events = {
-        name for name in scripts.names(trained.output) if name.startswith("events.out.tfevents.")
-    }
+    names = scripts.names(trained.output)
+    events = {name for name in names if name.startswith("events.out.tfevents.")}
     assert len(events) == 1
-    assert scripts.names(trained.output) - events == {
-        "checkpoint", *scripts.checkpoint_files(0), *scripts.checkpoint_files(15), "eval_results.txt", "labels.txt", "metrics.jsonl",
-        "run.json", "bert_config.json",
+    assert names - events == {
+        "checkpoint", *scripts.checkpoint_files(0, 15), "eval_results.txt", "labels.txt",
+        "metrics.jsonl", "run.json", "bert_config.json",
     }  # fmt: skip
     results = scripts.results(trained.output / "eval_results.txt")
     assert list(results) == ["eval_accuracy", "eval_f1", "eval_loss", "global_step", "loss"]
@@ -652,6 +652,11 @@ def test_what_a_processor_does_wrong_shows_before_the_training(
     ):
         flags = _flags(folder, tmp_path / "run", "--do_train", do, task="mine")
         assert message in _main.error(capsys, 1, *flags)
+    monkeypatch.setattr(Mine, "metrics", ("acc",))
+    flags = _flags(folder, tmp_path / "run", "--do_train", task="mine")
+    assert "Mine.metrics is ('acc',); expected a tuple" in _main.error(capsys, 1, *flags)
+    monkeypatch.undo()
+    monkeypatch.setitem(glue_tasks.PROCESSORS, "mine", Mine)
     monkeypatch.setattr(Mine, "get_dev_examples", run_classifier.DataProcessor.get_dev_examples)
     flags = _flags(folder, tmp_path / "run", "--do_eval", task="mine")
     assert "Mine has no get_dev_examples()" in _main.error(capsys, 1, *flags)
@@ -809,51 +814,80 @@ def test_a_head_of_another_size_without_a_note(folder, trained, tmp_path, capsys
 # --------------------------------------------------------------------------------------------------
 
 
-def test_flags_that_do_not_fit(folder, tmp_path, capsys):
-    output = tmp_path / "run"
+@pytest.mark.parametrize(
+    "status, message, flags",
+    [
+        (2, "nothing to do: give --do_train, --do_eval, --do_predict or --do_export", []),
+        (2, r"Task not found: --task_name=MRCP; did you mean mrpc\?", ["--task_name=MRCP"]),
+        (2, "--data_dir is missing; --task_name=MRPC needs it", ["--do_eval", "--data_dir="]),
+        (2, "--eval_steps does nothing without --do_train", ["--do_eval", "--eval_steps=1"]),
+        (2, "--also_tasks does nothing without", ["--do_train", "--also_tasks=cola"]),
+        (2, "=best does nothing without", ["--do_train", "--eval_checkpoint=best"]),
+        (2, "=best: training keeps a best checkpoint with --eval_steps; add it",
+         ["--do_train", "--do_eval", "--eval_checkpoint=best"]),
+        (2, "=all does nothing without --do_eval", ["--do_predict", "--eval_checkpoint=all"]),
+        (2, "unknown flag --do_evall; did you mean do_eval", ["--do_evall"]),
+        (2, "--max_seq_length=2: expected at least 3", ["--do_eval", "--max_seq_length=2"]),
+        (2, "sequence length --max_seq_length=99: .* 24", ["--do_train", "--max_seq_length=99"]),
+        (2, "--freeze_layers=2: .*num_hidden_layers 1", ["--do_train", "--freeze_layers=2"]),
+        (2, "=8 is not a multiple of 3", ["--do_train", "--gradient_accumulation_steps=3"]),
+        (2, "--labels belongs to --task_name=custom, not to MRPC", ["--do_train", "--labels=a,b"]),
+        (2, "run_classifier.py is not a directory", ["--do_eval", f"--output_dir={PROGRAM}"]),
+        (2, "--use_tpu with --tpu_name=my-tpu: only the TPU of this machine",
+         ["--do_train", "--use_tpu", "--tpu_name=my-tpu"]),
+        (2, "--num_gpus=3", ["--do_train", "--num_gpus=3"]),
+        (1, "--init_checkpoint=nowhere.ckpt: not found",
+         ["--do_train", "--init_checkpoint=nowhere.ckpt"]),
+        (1, "--eval_checkpoint=nowhere: not found", ["--do_eval", "--eval_checkpoint=nowhere"]),
+        (1, "--eval_checkpoint=best: no checkpoint in .*best; --eval_steps",
+         ["--do_eval", "--eval_checkpoint=best"]),
+        (1, "nothing to evaluate: no checkpoint in --output_dir=.* and no --init_checkpoint",
+         ["--do_predict"]),
+        (1, "--task_name=ax has no train set; train on mnli", ["--do_train", "--task_name=ax"]),
+    ],
+)  # fmt: skip
+def test_flags_that_do_not_fit(folder, tmp_path, capsys, status, message, flags):
+    line = _main.error(capsys, status, *_flags(folder, tmp_path / "run", *flags))
+    assert re.search(message, line), line
+    assert not (tmp_path / "run").exists()
 
-    def fails(message, *more, task="MRPC", status=2):
-        line = _main.error(capsys, status, *_flags(folder, output, *more, task=task))
-        assert re.search(message, line), line
-        assert not output.exists()
 
-    fails("nothing to do: give --do_train, --do_eval, --do_predict or --do_export")
-    fails(r"Task not found: --task_name=MRCP; did you mean mrpc\?", "--do_eval", task="MRCP")
-    fails("--data_dir is missing; --task_name=MRPC needs it", "--do_eval", "--data_dir=")
-    fails("--eval_steps does nothing without --do_train", "--do_eval", "--eval_steps=1")
-    fails("--also_tasks does nothing without", "--do_train", "--also_tasks=cola")
-    fails("--eval_checkpoint=best does nothing without", "--do_train", "--eval_checkpoint=best")
-    fails("=best: training keeps a best checkpoint with --eval_steps; add it", "--do_train",
-          "--do_eval", "--eval_checkpoint=best")  # fmt: skip
-    fails("=all does nothing without --do_eval", "--do_predict", "--eval_checkpoint=all")
-    fails("unknown flag --do_evall; did you mean do_eval", "--do_evall")
-    fails("--max_seq_length=2: expected at least 3", "--do_eval", "--max_seq_length=2")
-    fails("sequence length --max_seq_length=99: .* 24", "--do_train", "--max_seq_length=99")
-    fails("--freeze_layers=2: .*num_hidden_layers 1", "--do_train", "--freeze_layers=2")
-    fails("--train_batch_size=8 is not a multiple of 3", "--do_train",
-          "--gradient_accumulation_steps=3")  # fmt: skip
-    fails("--labels belongs to --task_name=custom, not to MRPC", "--do_train", "--labels=a,b")
-    fails("config.json is not a directory", "--do_eval", f"--output_dir={folder}/config.json")
-    fails("--use_tpu with --tpu_name=my-tpu: only the TPU of this machine", "--do_train",
-          "--use_tpu", "--tpu_name=my-tpu")  # fmt: skip
-    fails("--num_gpus=3", "--do_train", "--num_gpus=3")
-    fails("--init_checkpoint=.*nowhere.ckpt: not found", "--do_train",
-          f"--init_checkpoint={folder}/nowhere.ckpt", status=1)  # fmt: skip
-    fails("--eval_checkpoint=.*nowhere: not found", "--do_eval",
-          f"--eval_checkpoint={folder}/nowhere", status=1)  # fmt: skip
-    fails("--eval_checkpoint=best: no checkpoint in .*best; --eval_steps", "--do_eval",
-          "--eval_checkpoint=best", status=1)  # fmt: skip
-    fails("nothing to evaluate: no checkpoint in --output_dir=.* and no --init_checkpoint",
-          "--do_predict", status=1)  # fmt: skip
-    fails(r"no train.tsv in .*; did you mean --data_dir=.*MRPC\?", "--do_train",
-          f"--data_dir={folder}", status=1)  # fmt: skip
-    fails("--task_name=ax has no train set; train on mnli", "--do_train", task="ax", status=1)
-    fails("--train_file is missing; --do_train with", "--do_train", "--labels=a,b", task="custom")
-    fails("--dev_file is missing; --eval_steps with", "--do_train", "--train_file=x",
-          "--eval_steps=5", task="custom")  # fmt: skip
-    fails("--test_file is missing; --do_predict with", "--do_predict", task="custom")
-    fails("--labels=no.txt: expected two or more labels, .*no file of this name", "--do_predict",
-          "--test_file=x", "--labels=no.txt", task="custom")  # fmt: skip
+def test_the_folder_above_the_data(folder, tmp_path, capsys):
+    line = _main.error(capsys, 1, *_flags(folder, tmp_path / "run", "--do_train", data=folder))
+    assert re.search(r"no train.tsv in .*; did you mean --data_dir=.*MRPC\?", line), line
+
+
+def _json_lines(*rows):
+    return "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows)
+
+
+@pytest.mark.parametrize(
+    "status, message, text, flags",
+    [
+        (2, "--train_file is missing; --do_train with", "", ["--train_file="]),
+        (2, "--dev_file is missing; --eval_steps with", "", ["--eval_steps=5"]),
+        (2, "--test_file is missing; --do_predict with", "", ["--do_predict"]),
+        (2, "--labels=no.txt: expected two or more labels, .*no file of this name", "",
+         ["--labels=no.txt"]),
+        (1, r"a.tsv:3: label '1e39' is beyond 3.4e\+38, the largest .* \(column 'label'\)",
+         "text\tlabel\nx\t1\ny\t1e39\n", ["--regression"]),
+        (1, r"a.jsonl:2: the list of labels has 'null', which is not a label \(key 'label'\)",
+         _json_lines(("x", ["a"]), ("y", ["b", None])), ["--multi_label"]),
+        (2, "--label_column=label is also the --text_a_column; give the column of the labels",
+         _table(4), ["--text_a_column=label"]),
+        (2, "--has_header=false contradicts --text_a_column=text, which is the name of a column",
+         _table(4), ["--has_header=false"]),
+    ],
+)  # fmt: skip
+def test_tables_and_their_flags_that_do_not_fit(
+    folder, tmp_path, capsys, status, message, text, flags
+):
+    path = tmp_path / ("a.jsonl" if text.startswith("{") else "a.tsv")
+    path.write_text(text)
+    train = ["--do_train", f"--train_file={path}"]
+    line = _main.error(capsys, status, *_custom(folder, tmp_path / "run", *train, *flags))
+    assert re.search(message, line), line
+    assert not (tmp_path / "run").exists()
 
 
 def test_data_that_a_run_would_replace(folder, tmp_path, capsys):
