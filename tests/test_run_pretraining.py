@@ -18,11 +18,13 @@ import pytest
 import tensorflow as tf
 
 import run_pretraining
+import scripts
 import tiny
 from checkpoints import manager
 from tasks.pretraining import records
 
 ROOT = os.path.dirname(run_pretraining.__file__)
+_main = scripts.Command(run_pretraining)
 
 
 @pytest.fixture(scope="module")
@@ -50,28 +52,14 @@ def _flags(folder, output, *more, config="config.json"):
     ]
 
 
-def _main(*arguments):
-    return run_pretraining.main(["run_pretraining.py", *map(str, arguments)])
-
-
-def _results(path):
-    lines = path.read_text().splitlines()
-    return dict(line.split(" = ") for line in lines)
-
-
 def test_train_and_evaluate(folder, tmp_path):
     flags = _flags(folder, tmp_path, "--do_train", "--do_eval", "--num_train_steps=5")
     assert _main(*flags, f"--eval_file={folder / 'heldout.tfrecord'}", "--save_weights_only") == 0
-    results = _results(tmp_path / "eval_results.txt")
+    results = scripts.results(tmp_path / "eval_results.txt")
     assert list(results) == [
-        "global_step",
-        "loss",
-        "masked_lm_accuracy",
-        "masked_lm_loss",
-        "next_sentence_accuracy",
-        "next_sentence_loss",
-        "perplexity",
-    ]
+        "global_step", "loss", "masked_lm_accuracy", "masked_lm_loss", "next_sentence_accuracy",
+        "next_sentence_loss", "perplexity",
+    ]  # fmt: skip
     assert results["global_step"] == "5"
     loss = float(results["masked_lm_loss"])
     assert float(results["perplexity"]) == pytest.approx(math.exp(loss), rel=1e-4)
@@ -89,7 +77,7 @@ def test_train_and_evaluate(folder, tmp_path):
     flags = _flags(folder, tmp_path, "--do_eval", f"--eval_file={folder / 'heldout.tfrecord'}")
     before = (tmp_path / "eval_results.txt").read_text()
     assert _main(*flags, "--eval_batch_size=21") == 0
-    again = _results(tmp_path / "eval_results.txt")
+    again = scripts.results(tmp_path / "eval_results.txt")
     assert float(again["loss"]) == pytest.approx(float(results["loss"]), abs=1e-5)
     assert _main(*flags, "--eval_checkpoint=all") == 0
     assert (tmp_path / "eval_results-5.txt").read_text() == before
@@ -100,7 +88,7 @@ def test_train_and_evaluate(folder, tmp_path):
     assert (tmp_path / "eval_results-5.txt").read_text() == before
     assert _main(*flags, f"--eval_checkpoint={tmp_path / 'model.ckpt-0'}") == 0
     assert (tmp_path / "eval_results.txt").read_text() == newest
-    assert _results(tmp_path / "eval_results-0.txt")["global_step"] == "0"
+    assert scripts.results(tmp_path / "eval_results-0.txt")["global_step"] == "0"
 
 
 @pytest.mark.parametrize("warmup, warns", [(2, False), (3, True), (4, True)])
@@ -130,7 +118,7 @@ def test_evaluation_of_an_initial_checkpoint_in_a_fresh_directory(folder, tmp_pa
 def test_other_objectives(folder, tmp_path, objective):
     flags = _flags(folder, tmp_path, "--do_train", "--do_eval", "--num_train_steps=2")
     assert _main(*flags, f"--objective={objective}") == 0
-    results = _results(tmp_path / "eval_results.txt")
+    results = scripts.results(tmp_path / "eval_results.txt")
     assert "next_sentence_loss" not in results and "perplexity" in results
     config = json.loads((tmp_path / "bert_config.json").read_text())
     assert config.get("attention") == ("left_to_right" if objective == "ltr" else None)
@@ -141,19 +129,12 @@ def test_other_objectives(folder, tmp_path, objective):
         assert _main(*flags, "--objective=mlm") == 2
 
 
-def _one_line(capsys, status, *arguments):
-    assert _main(*arguments) == status
-    lines = [line for line in capsys.readouterr().err.splitlines() if "error:" in line]
-    assert len(lines) == 1, lines
-    return lines[0]
-
-
 def test_mistakes_end_in_one_line_before_anything_is_written(folder, tmp_path, capsys):
     output = tmp_path / "run"
 
     def fails(status, message, *more, config="config.json"):
         flags = _flags(folder, output, "--do_train", *more, config=config)
-        line = _one_line(capsys, status, *flags)
+        line = _main.error(capsys, status, *flags)
         assert re.search(message, line), line
         assert not output.exists()
 
@@ -194,7 +175,7 @@ def test_contradicting_flags_are_found_without_tensorflow(tmp_path):
 def test_records_of_a_larger_vocabulary(folder, tmp_path, capsys):
     tiny.write_config(folder / "fewer.json", vocab_size=40)
     flags = _flags(folder, tmp_path, "--do_train", "--num_train_steps=5", config="fewer.json")
-    line = _one_line(capsys, 1, *flags)
+    line = _main.error(capsys, 1, *flags)
     assert "do not fit the model" in line and "vocab_size is 40" in line
     # Found before the first save, so the directory is free for the right config.
     assert not list(tmp_path.glob("model.ckpt*"))
@@ -204,7 +185,7 @@ def test_a_checkpoint_goes_on_only_with_its_objective(folder, tmp_path, capsys):
     assert _main(*_flags(folder, tmp_path, "--do_train", "--num_train_steps=1")) == 0
     before = (tmp_path / "bert_config.json").read_text()
     for do in ("--do_train", "--do_eval"):
-        line = _one_line(capsys, 1, *_flags(folder, tmp_path, do, "--objective=ltr"))
+        line = _main.error(capsys, 1, *_flags(folder, tmp_path, do, "--objective=ltr"))
         assert "was trained with --objective=mlm_nsp, not --objective=ltr" in line
     assert (tmp_path / "bert_config.json").read_text() == before
 
@@ -214,7 +195,7 @@ def test_checkpoints_without_their_listing_are_not_overwritten(folder, tmp_path,
     assert _main(*flags) == 0
     listing = tmp_path / "checkpoint"
     listing.unlink()
-    line = _one_line(capsys, 1, *flags)
+    line = _main.error(capsys, 1, *flags)
     assert 'write this line into that file: model_checkpoint_path: "model.ckpt-2"' in line
     listing.write_text('model_checkpoint_path: "model.ckpt-2"\n')
     assert _main(*flags) == 0
@@ -224,7 +205,7 @@ def test_checkpoints_without_their_listing_are_not_overwritten(folder, tmp_path,
 def test_a_damaged_state_file(folder, tmp_path, capsys, text):
     assert _main(*_flags(folder, tmp_path, "--do_train", "--num_train_steps=1")) == 0
     (tmp_path / "model.ckpt-1.state.json").write_text(text)
-    line = _one_line(capsys, 1, *_flags(folder, tmp_path, "--do_train", "--num_train_steps=2"))
+    line = _main.error(capsys, 1, *_flags(folder, tmp_path, "--do_train", "--num_train_steps=2"))
     assert "model.ckpt-1.state.json: damaged" in line
 
 
@@ -234,7 +215,7 @@ def test_a_result_that_is_not_finite_is_no_result(folder, tmp_path, capsys):
     values = tiny.read_checkpoint(tmp_path / "model.ckpt-1")
     values["cls/predictions/output_bias"] += np.float32(np.nan)
     manager.save(str(tmp_path), 1, values)
-    line = _one_line(capsys, 1, *_flags(folder, tmp_path, "--do_eval"))
+    line = _main.error(capsys, 1, *_flags(folder, tmp_path, "--do_eval"))
     assert "the loss at step 1 is nan" in line
     assert not (tmp_path / "eval_results.txt").exists()
 
@@ -246,7 +227,7 @@ def test_a_corrupt_record_in_the_middle_of_a_file(folder, tmp_path, capsys):
     assert _main(*_flags(folder, tmp_path / "good", "--do_train", "--num_train_steps=1")) == 0
     flipped = f"--input_file={folder / 'flipped.tfrecord'}"
     for output, do in (("new", "--do_train"), ("good", "--do_eval")):
-        line = _one_line(capsys, 1, *_flags(folder, tmp_path / output, flipped, do))
+        line = _main.error(capsys, 1, *_flags(folder, tmp_path / output, flipped, do))
         assert "flipped.tfrecord: corrupt record at byte" in line
     assert not list((tmp_path / "new").glob("model.ckpt*"))
 
@@ -256,17 +237,17 @@ def test_checkpoint_of_another_size(folder, tmp_path, capsys):
     tiny.write_config(folder / "wide.json", hidden_size=32)
     flags = ["--do_train", "--num_train_steps=2"]
     before = (tmp_path / "a/bert_config.json").read_text(), (tmp_path / "a/run.json").read_text()
-    line = _one_line(capsys, 1, *_flags(folder, tmp_path / "a", *flags, config="wide.json"))
+    line = _main.error(capsys, 1, *_flags(folder, tmp_path / "a", *flags, config="wide.json"))
     after = (tmp_path / "a/bert_config.json").read_text(), (tmp_path / "a/run.json").read_text()
     assert before == after
     assert "bert/" in line and "16" in line and "32" in line and "--output_dir" in line
     init = f"--init_checkpoint={tmp_path / 'a/model.ckpt-1'}"
-    line = _one_line(capsys, 1, *_flags(folder, tmp_path / "b", *flags, init, config="wide.json"))
+    line = _main.error(capsys, 1, *_flags(folder, tmp_path / "b", *flags, init, config="wide.json"))
     assert "bert/" in line and "16" in line and "32" in line and "--bert_config_file" in line
     tiny.write_config(folder / "tanh.json", hidden_act="tanh")  # of the same shapes
     for output, do in (("a", "--do_train"), ("a", "--do_eval"), ("b", "--do_train")):
         more = [do, "--num_train_steps=2", init]
-        line = _one_line(capsys, 1, *_flags(folder, tmp_path / output, *more, config="tanh.json"))
+        line = _main.error(capsys, 1, *_flags(folder, tmp_path / output, *more, config="tanh.json"))
         assert "tanh.json has hidden_act tanh, but" in line and "trained with gelu" in line
     assert (tmp_path / "a/bert_config.json").read_text() == before[0]
 
@@ -286,22 +267,18 @@ def test_records_without_a_masked_token_have_a_finite_loss(folder, tmp_path):
 @pytest.mark.slow
 def test_two_devices_equal_one(folder, tmp_path, script):
     """Weights after ten steps, padding-free, with one shared step counter."""
-    found = {}
+    losses = []
     for count in (1, 2):
         output = tmp_path / str(count)
-        flags = _flags(
-            folder, output, "--do_train", "--do_eval", "--num_train_steps=10", config="still.json"
-        )
+        more = ("--do_train", "--do_eval", "--num_train_steps=10")
+        flags = _flags(folder, output, *more, config="still.json")
         done = script("run_pretraining.py", *flags, f"--num_cpu_devices={count}")
         assert done.returncode == 0, done.stderr
-        found[count] = tiny.read_checkpoint(output / "model.ckpt-10")
-        results = _results(output / "eval_results.txt")
-        found[count]["loss"] = np.float32(results["loss"])
-    assert found[1].keys() == found[2].keys()
-    for name, value in found[1].items():
-        np.testing.assert_allclose(found[2][name], value, atol=1e-5, err_msg=name)
-    devices = json.loads((tmp_path / "2/run.json").read_text())["devices"]
-    assert len(devices) == 2
+        losses.append(float(scripts.results(output / "eval_results.txt")["loss"]))
+    runs = (tmp_path / count / "model.ckpt-10" for count in "12")
+    scripts.assert_same_checkpoints(*runs, tolerance=1e-5)
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+    assert len(json.loads((tmp_path / "2/run.json").read_text())["devices"]) == 2
 
 
 @pytest.mark.slow
@@ -313,19 +290,14 @@ def test_two_devices_start_from_the_initial_checkpoint(folder, tmp_path, script)
     done = script("run_pretraining.py", *flags, "--num_cpu_devices=3", "--xla")
     assert done.returncode == 0, done.stderr
     assert _main(*_flags(folder, tmp_path / "a", "--do_eval")) == 0
-    one, two = (_results(tmp_path / name / "eval_results.txt") for name in "ab")
+    one, two = (scripts.results(tmp_path / name / "eval_results.txt") for name in "ab")
     assert float(one["loss"]) == pytest.approx(float(two["loss"]), abs=1e-5)
 
 
 def _start(flags, **options):
     command = [sys.executable, os.path.join(ROOT, "run_pretraining.py"), *flags]
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        **options,
-    )
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=subprocess.STDOUT, text=True, **options)
 
 
 def _wait_for(process, text):
@@ -342,19 +314,14 @@ def test_sigterm_saves_and_says_how_to_go_on(folder, tmp_path, capsys):
     flags = _flags(folder, tmp_path, "--do_train", "--num_train_steps=100000", "--log_steps=1")
     process = _start(flags)
     try:
-        _sigterm(process, flags, tmp_path, capsys)
+        _wait_for(process, "step 3/")
+        # Meanwhile no other run gets in.
+        assert "another run is training there" in _main.error(capsys, 1, *flags)
+        process.send_signal(signal.SIGTERM)
+        text = process.communicate(timeout=600)[0]
     finally:
         process.kill()
         process.communicate()
-
-
-def _sigterm(process, flags, tmp_path, capsys):
-    _wait_for(process, "step 3/")
-    # Meanwhile no other run gets in.
-    line = _one_line(capsys, 1, *flags)
-    assert "another run is training there" in line
-    process.send_signal(signal.SIGTERM)
-    text = process.communicate(timeout=600)[0]
     assert process.returncode == 0, text
     assert "the same command goes on from there" in text and "Traceback" not in text
     step = int(re.search(r"stopped at step (\d+)", text).group(1))
@@ -386,12 +353,8 @@ def test_killed_again_and_again_it_ends_where_an_unbroken_run_ends(folder, tmp_p
     last = _start(_flags(folder, output, *flags))
     assert last.wait(timeout=600) == 0, last.stdout.read()
     last.stdout.close()
-    one, other = (
-        tiny.read_checkpoint(tmp_path / name / "model.ckpt-400") for name in ("whole", "killed")
-    )
-    assert one.keys() == other.keys()
-    for name, value in one.items():
-        np.testing.assert_array_equal(value, other[name], err_msg=name)
+    runs = (tmp_path / name / "model.ckpt-400" for name in ("whole", "killed"))
+    scripts.assert_same_checkpoints(*runs)
 
 
 def test_the_golden_checkpoint_of_the_original_resumes(shared, folder, tmp_path):

@@ -393,18 +393,18 @@ def test_answers_that_are_kept_narrowed_moved_and_dropped(folder, tmp_path):
     for name, text, start in (("outside", "old", 40), ("none", "new", 8), ("empty", "", 0)):
         paragraphs.append(("Rome is old.", [squad_files.question(name, (text, start))]))
     path = tiny_squad.write_json(tmp_path / "train.json", *paragraphs)
-    flags = ["--do_train", f"--train_file={path}", "--answer_policy=first"]
+    flags = ["--do_train", f"--train_file={path}", "--answer_policy=first", "--num_train_epochs=8"]
     log = _main.log(*_flags(folder, tmp_path / "run", *flags))
     assert _trained_on(log) == {"h": [(7, 8, "天 津")], "k": [(6, 6, "old")]}
     text = "\n".join(log)
     assert "5 questions, 0 of them without an answer: kept 2 of 5, skipped 3" in text
-    assert "1 answers narrowed to a part of a word, 1 moved to where" in text
+    assert "2 answers narrowed to a part of a word, 1 moved to where" in text
     for reason, qas_id in (("answer_start is outside the context", "outside"),
                            ("the answer is not at its answer_start", "none"),
                            ("the answer is empty", "empty")):  # fmt: skip
         assert f"skipped 1, {reason}: {qas_id}" in text
-    # Steps are counted of the questions that are left: int(2 * 3 / 8) would be none.
-    assert "training: 2 examples, batches of 8, 1 steps" in text
+    # Steps are counted of the questions that are left: int(8 * 2 / 8).
+    assert "training: 2 examples, batches of 8, 2 steps" in text
 
 
 def test_answers_that_do_not_fit_a_window(folder, tmp_path, capsys, without_steps):
@@ -813,11 +813,13 @@ TWO = "--version_2_with_negative"
         (2, "--dev_file is missing; .*=auto needs it with", ["--do_train", AUTO, TWO]),
         (2, "=auto does nothing without --do_predict or --do_eval", ["--do_export", AUTO, TWO]),
         (2, "--dev_file does nothing without --eval_steps or", ["--do_predict", "--dev_file=d"]),
-        (2, "--dev_file is missing; --eval_steps needs it, or", ["--do_train", "--eval_steps=3"]),
+        (2, "--dev_file is missing; --eval_steps needs it, or",
+         ["--do_train", "--eval_steps=3", "--predict_file="]),
         (1, "--train_file: no file matches nowhere.json; check the path",
          ["--do_train", "--train_file=nowhere.json"]),
         (1, "--predict_file: .* is a directory", ["--do_predict", "--predict_file=/"]),
-        (2, "--train_file names 2 files; give one", ["--do_train", f"--train_file={__file__},/"]),
+        (2, "--train_file names 2 files; give one",
+         ["--do_train", f"--train_file={__file__},{tiny.__file__}"]),
         (1, "nothing to evaluate: no checkpoint in --output_dir", ["--do_predict"]),
         (1, r"test_run_squad.py:1: not JSON in the layout of SQuAD",
          ["--do_train", f"--train_file={__file__}"]),
