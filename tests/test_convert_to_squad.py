@@ -6,11 +6,10 @@ import gzip
 import json
 
 import convert_to_squad
+import scripts
 from tasks.squad import examples as squad_examples
 
-
-def _main(*arguments):
-    return convert_to_squad.main(["convert_to_squad.py", *map(str, arguments)])
+_main = scripts.Command(convert_to_squad)
 
 
 def _questions(path, policy="error"):

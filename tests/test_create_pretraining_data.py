@@ -68,16 +68,6 @@ def test_golden_digests(run, whole_words, workers):
         assert "tokens: [CLS] ##e ##u p ] ##z q ##k ##e [MASK] " in example
 
 
-def test_golden_digest_from_a_shell(run, script):
-    run.write(corpora.golden_corpus())
-    done = script(
-        "create_pretraining_data.py", *run.arguments("a,b", {**GOLDEN_FLAGS, "num_workers": 2})
-    )
-    assert done.returncode == 0, done.stderr
-    assert corpora.digest(corpora.read([run.folder / "a", run.folder / "b"])) == GOLDEN[False][-1]
-    assert "Wrote 284 total instances" in done.stderr
-
-
 # --------------------------------------------------------------------------------------------------
 # Statistics
 # --------------------------------------------------------------------------------------------------
@@ -240,26 +230,6 @@ def test_outputs_that_are_not_ordinary_files(run):
     assert len(corpora.read([run.folder / "target"])) > 0
 
 
-def test_two_documents(run):
-    first = [f"{a}{b}" for a in corpora.LETTERS[:20] for b in corpora.LETTERS[:10]]
-    second = [a + a + b for a in corpora.LETTERS[:20] for b in corpora.LETTERS[10:20]]
-    run.write("\n".join(first) + "\n\n" + "\n".join(second) + "\n")
-    rows = run(dupe_factor=4, max_seq_length=32)
-    for row in rows:
-        corpora.check(row, 32, 20)
-        a, b = corpora.segments(row)
-        # Two pieces a word in the first document, three in the second: both segments of one
-        # document show the same rhythm.
-        same = [
-            [corpora.CHARACTERS[token].startswith("##") for token in ids[1:-1]] for ids in (a, b)
-        ]
-        random_next = row["next_sentence_labels"] == [1]
-        three = ["110" in "".join("10"[not piece] for piece in half) for half in same]
-        if min(len(a), len(b)) >= 8:
-            assert (three[0] != three[1]) == random_next
-    assert {row["next_sentence_labels"][0] for row in rows} == {0, 1}
-
-
 def test_an_actual_pair_never_has_one_sentence_twice(run):
     document = list(corpora.LETTERS)
     run.write("\n\n".join("\n".join(letter * k for letter in document) for k in (1, 2, 3)))
@@ -344,14 +314,6 @@ def test_wrong_outputs(run, output, message):
     assert message in run.fail(status=2, output=output)
 
 
-def test_the_shortest_length(run):
-    run.write(corpora.random_corpus(1, 6, 6, 6))
-    rows = run(max_seq_length=5, max_predictions_per_seq=1)
-    for row in rows:
-        corpora.check(row, 5, 1)
-        assert [len(half) for half in corpora.segments(row)] == [1, 1]
-
-
 @pytest.mark.parametrize(("limit", "warns"), [(5, True), (19, True), (20, False)])
 def test_limit_below_the_share(run, limit, warns):
     run.write(corpora.random_corpus(1, 6, 30, 12))
@@ -388,16 +350,6 @@ def test_no_nsp(run):
     assert len(rows) >= 2 * sum(len(document) for document in corpus) / 60
 
 
-def test_all_chosen_tokens_are_shown_unchanged(run):
-    run.write(corpora.random_corpus(3, 8, 30, 9))
-    rows = run(mask_token_share=0.0, keep_token_share=1.0, random_token_share=0.0)
-    for row in rows:
-        for at, label, weight in zip(
-            row["masked_lm_positions"], row["masked_lm_ids"], row["masked_lm_weights"], strict=True
-        ):
-            assert not weight or row["input_ids"][at] == label
-
-
 def test_protected_tokens_in_the_text(run):
     text = "a [MASK] b [SEP] c\n[CLS] d [PAD] e\n\n[MASK]\nf g [UNK] h\n"
     run.write(text)
@@ -431,30 +383,6 @@ def groups(row: dict) -> set[int]:
         for at, weight in zip(row["masked_lm_positions"], row["masked_lm_weights"], strict=True)
         if weight
     }
-
-
-def test_all_pieces_of_a_word_are_masked(run):
-    run.write(corpora.random_corpus(4, 9, 20, 9))
-    equal_treatment = collections.Counter()
-    for row in run(do_whole_word_mask=True, dupe_factor=5, whole_word_one_decision=True):
-        hidden = groups(row)
-        original = list(row["input_ids"])
-        for at, label in zip(row["masked_lm_positions"], row["masked_lm_ids"], strict=True):
-            if at:
-                original[at] = label
-        previous = None
-        for at in range(1, sum(row["input_mask"])):
-            if original[at] in (2, 3):
-                continue
-            if corpora.CHARACTERS[original[at]].startswith("##") and previous is not None:
-                assert (at in hidden) == (previous in hidden)
-                if at in hidden:
-                    equal_treatment[
-                        (row["input_ids"][at] == 4) == (row["input_ids"][previous] == 4)
-                    ] += 1
-            previous = at
-    # A random token may be [MASK] by chance.
-    assert equal_treatment[True] > 500 and equal_treatment[False] <= 5
 
 
 def test_whole_words_without_pieces(run):

@@ -18,12 +18,14 @@ import pytest
 
 import processes
 import run_glue
+import scripts
 import tiny
 import tiny_glue
 from tasks.glue import commands
 from tasks.glue import runs as glue_runs
 
 HERE = pathlib.Path(__file__).resolve().parent
+_main = scripts.Command(run_glue)
 FAKE = [sys.executable, str(HERE / "fixtures" / "fake_classifier.py")]
 
 
@@ -74,10 +76,6 @@ def _flags(folder, output, *more):
         "--max_seq_length=16",
         *more,
     ]
-
-
-def _main(*arguments):
-    return run_glue.main(["run_glue.py", *map(str, arguments)])
 
 
 def _names(lines):
@@ -165,15 +163,6 @@ def test_tasks_of_several_commands_share_a_directory(folder, finished, tmp_path,
     assert list(summary["tasks"]) == list(glue_runs.TASKS)
 
 
-def test_a_missing_test_set_is_not_an_error(folder, tmp_path, fake, caplog):
-    caplog.set_level("INFO")
-    directory = tiny_glue.write_task(tmp_path / "glue", "qnli", test=False)
-    flags = _flags(folder, tmp_path / "out", f"--data_dir={tmp_path / 'glue'}")
-    assert _main(*flags, "--tasks=QNLI", "--learning_rates=2e-5") == 0
-    assert f"qnli: no test set in {directory}, so no predictions" in caplog.text
-    assert _names(fake.started()) == ["qnli 2e-05 1"]
-
-
 def test_jobs_share_the_cores(folder, tmp_path, fake, monkeypatch):
     flags = _flags(folder, tmp_path / "out", "--tasks=rte", "--learning_rates=2e-5", "--seeds=1,2")
     assert _main(*flags, "--jobs=2") == 0
@@ -193,8 +182,6 @@ def test_a_failed_run_gives_exit_status_1_after_all_others(folder, tmp_path, fak
     assert output.err.splitlines()[-1].startswith(f"run_glue.py: error: {reason}")
     assert "failed, exit status 1" in output.out
     assert _names(fake.started()) == ["rte 2e-05 1", "rte 2e-05 2", "rte predict"]
-    assert _main(*flags, "--num_train_epochs=4") == 2
-    assert "lr2e-5-seed2 was made with --num_train_epochs=3.0, not 4.0" in capsys.readouterr().err
     fake(plan={"rte 2e-05 1": 0.4})
     assert _main(*flags) == 0
     assert _names(fake.started()) == ["rte 2e-05 1"]
@@ -214,17 +201,6 @@ def test_a_run_that_refuses_the_flags_is_the_last_one(folder, tmp_path, fake, ca
     fake(plan={})  # as if the user had corrected the cause
     assert _main(*flags) == 0
     assert _names(fake.started())[0] == "rte 4e-05 1"
-
-
-def test_a_run_that_refuses_the_flags_stops_those_beside_it(folder, tmp_path, fake):
-    fake(plan={"rte 5e-05 1": "wait", "rte 4e-05 1": "refuse"})
-    flags = _flags(folder, tmp_path / "out", "--tasks=rte", "--learning_rates=5e-5,4e-5,3e-5")
-    assert _main(*flags, "--jobs=2") == 2
-    lines = fake.started()
-    assert set(_names(lines)) <= {"rte 5e-05 1", "rte 4e-05 1"}
-    _wait_for_end(lines)
-    states = json.loads((tmp_path / "out/summary.json").read_text())["tasks"]["rte"]["runs"]
-    assert [run["state"] for run in states] == ["unfinished", "failed", "new"]
 
 
 @pytest.mark.parametrize(
@@ -487,19 +463,13 @@ def test_a_real_run(folder, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "flag, message",
-    [
-        ("--freeze_layers=99", "--freeze_layers=99: the model has num_hidden_layers 1"),
-        ("--gradient_accumulation_steps=5", "--train_batch_size=32 is not a multiple of 5"),
-    ],
-)
-def test_flags_that_a_real_run_refuses(folder, tmp_path, capsys, flag, message):
+def test_flags_that_a_real_run_refuses(folder, tmp_path, capsys):
     out = tmp_path / "out"
-    assert _main(*_flags(folder, out, "--tasks=rte,wnli", flag)) == 2
+    assert _main(*_flags(folder, out, "--tasks=rte,wnli", "--freeze_layers=99")) == 2
     last = capsys.readouterr().err.splitlines()[-1]
+    message = "run_glue.py: error: --freeze_layers=99: the model has num_hidden_layers 1"
     log = out / "rte/lr5e-5-seed1/log.txt"
-    assert last.startswith(f"run_glue.py: error: {message}") and last.endswith(f"(see {log})")
+    assert last.startswith(message) and last.endswith(f"(see {log})")
     assert list(out.rglob("log.txt")) == [log]
 
 

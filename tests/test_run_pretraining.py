@@ -57,9 +57,14 @@ def test_train_and_evaluate(folder, tmp_path):
     assert _main(*flags, f"--eval_file={folder / 'heldout.tfrecord'}", "--save_weights_only") == 0
     results = scripts.results(tmp_path / "eval_results.txt")
     assert list(results) == [
-        "global_step", "loss", "masked_lm_accuracy", "masked_lm_loss", "next_sentence_accuracy",
-        "next_sentence_loss", "perplexity",
-    ]  # fmt: skip
+        "global_step",
+        "loss",
+        "masked_lm_accuracy",
+        "masked_lm_loss",
+        "next_sentence_accuracy",
+        "next_sentence_loss",
+        "perplexity",
+    ]
     assert results["global_step"] == "5"
     loss = float(results["masked_lm_loss"])
     assert float(results["perplexity"]) == pytest.approx(math.exp(loss), rel=1e-4)
