@@ -141,20 +141,6 @@ def test_novels(run, shared, workers):
 # --------------------------------------------------------------------------------------------------
 
 
-def test_brackets_in_a_name_that_exists(run):
-    path = run.write(corpora.random_corpus(1, 4, 4, 4), "corpus_v[1].txt")
-    assert run(input_file=path)
-
-
-@pytest.mark.parametrize("pattern", ["corpus_v[1].txt", "typo.txt", "*.text", "corpus.txt,no*.txt"])
-def test_pattern_without_a_file(run, pattern):
-    run.write("a b c\n\nd e f\n")
-    run.write("a b c\n", "corpus_v1.tx")
-    message = run.fail(input_file=",".join(str(run.folder / item) for item in pattern.split(",")))
-    assert "--input_file" in message
-    assert pattern.split(",")[-1] in message
-
-
 @pytest.mark.parametrize("text", ["", "\n\n \n\t\n", "\u200b\n\n\u200b\n", "\u3000\n"])
 def test_no_text(run, text):
     run.write(text)
@@ -287,7 +273,6 @@ def test_bytes_that_are_not_utf8(run):
     ("flags", "message"),
     [
         ({"max_seq_length": 4}, "--max_seq_length=4: expected at least 5"),
-        ({"max_seq_length": 4, "short_seq_prob": 1.0}, "--max_seq_length=4"),
         ({"max_predictions_per_seq": 0}, "--max_predictions_per_seq=0: expected at least 1"),
         ({"masked_lm_prob": 1.5}, "--masked_lm_prob=1.5"),
         ({"dupe_factor": 0}, "--dupe_factor=0"),

@@ -156,15 +156,8 @@ def test_mistakes_end_in_one_line_before_anything_is_written(folder, tmp_path, c
     fails(2, "config.json is not a directory", f"--output_dir={folder / 'config.json'}/run")
     fails(1, "--init_checkpoint.*nowhere", f"--init_checkpoint={folder}/nowhere.ckpt")
     fails(2, "--num_gpus=3", "--num_gpus=3")
-    (folder / "empty.tfrecord").write_bytes(b"")
-    fails(1, "empty.tfrecord.*no records", f"--input_file={folder}/empty.tfrecord")
     (folder / "text.tfrecord").write_bytes(b"Call me Ishmael. Some years ago.")
     fails(1, "text.tfrecord: not a TFRecord", f"--input_file={folder}/text.tfrecord")
-    other = tf.train.Example()
-    other.features.feature["tokens"].int64_list.value.append(1)
-    with tf.io.TFRecordWriter(str(folder / "other.tfrecord")) as writer:
-        writer.write(other.SerializeToString())
-    fails(1, "other.tfrecord: records lack input_ids", f"--input_file={folder}/other.tfrecord")
 
 
 def test_contradicting_flags_are_found_without_tensorflow(tmp_path):

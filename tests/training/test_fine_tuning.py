@@ -64,20 +64,23 @@ def test_scopes_of_a_new_head():
     assert scopes(new, ("output_",)) == ("output_", "bilstm/")
 
 
-@pytest.mark.parametrize("place", ["init_checkpoint", "output_dir"])
-def test_attention_follows_the_checkpoint(tmp_path, place):
+def test_attention_follows_the_checkpoint(tmp_path):
     path = tiny.write_config(tmp_path / "config.json")
     encoder = modeling.BertModel(modeling.BertConfig.from_json_file(path))
-    model = modeling.ClassifierModel(encoder, 2)
-    variables = modeling.named_variables(model)
-    state = {"attention": "left_to_right"}
-    prefix = manager.save(str(tmp_path / "run"), 3, variables, keep=1, state=state)
-    init, output = (prefix, "out") if place == "init_checkpoint" else ("", "run")
+    variables = modeling.named_variables(modeling.ClassifierModel(encoder, 2))
+    left = manager.save(str(tmp_path / "l"), 3, variables, state={"attention": "left_to_right"})
+    manager.save(str(tmp_path / "run"), 3, variables, state={})
     flags = options.ModelOptions(bert_config_file=path)
-    found = _read_config(flags, restore.starting_checkpoint(init, str(tmp_path / output)))
-    assert found.attention == "left_to_right"
-    assert restore.starting_checkpoint("", str(tmp_path / "no")) == ""
-    assert _read_config(flags).attention == "bidirectional"
+    for init, output, evaluated, attention in (
+        (left, "no", "", "left_to_right"),
+        ("", "l", "", "left_to_right"),
+        ("", "run", left, "left_to_right"),
+        ("", "run", "", "bidirectional"),
+        ("", "no", "", "bidirectional"),
+    ):
+        source = restore.starting_checkpoint(init, str(tmp_path / output), evaluated)
+        assert _read_config(flags, source).attention == attention
+    assert source == ""
 
 
 @pytest.mark.parametrize("before, fits", [("GELU", True), ("gelu_new", True), ("tanh", False)])
@@ -98,21 +101,6 @@ def test_sequences_longer_than_the_positions(tmp_path):
     assert json.loads((tmp_path / "config.json").read_text())["max_position_embeddings"] == 24
     with pytest.raises(errors.FlagError, match="Cannot use sequence length.*25.* 24"):
         _read_config(flags, length=25)
-
-
-def test_attention_of_a_checkpoint_to_evaluate(tmp_path):
-    path = tiny.write_config(tmp_path / "config.json")
-    encoder = modeling.BertModel(modeling.BertConfig.from_json_file(path))
-    model = modeling.ClassifierModel(encoder, 2)
-    state = {"attention": "left_to_right"}
-    variables = modeling.named_variables(model)
-    prefix = manager.save(str(tmp_path / "other"), 3, variables, state=state)
-    manager.save(str(tmp_path / "run"), 3, variables, state={})
-    flags = options.ModelOptions(bert_config_file=path)
-    for name, attention in (("", "bidirectional"), (prefix, "left_to_right")):
-        source = restore.starting_checkpoint("", str(tmp_path / "run"), name)
-        found = _read_config(flags, source)
-        assert found.attention == attention
 
 
 def test_flags_that_do_nothing_are_named(tmp_path, caplog):

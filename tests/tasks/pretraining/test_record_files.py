@@ -135,28 +135,30 @@ def test_other_lengths_name_the_flag(tmp_path, features, message):
     assert str(caught.value) == f"{path}: {message}"
 
 
-def test_missing_keys_are_listed(tmp_path):
-    other = values()
-    del other["masked_lm_ids"], other["next_sentence_labels"]
-    path = write(tmp_path / "a", example(**other, label_ids=[3]))
-    with pytest.raises(
-        errors.UserError, match="a: records lack masked_lm_ids, next_sentence_labels .*label_ids"
-    ):
-        record_files.check_first_record(path, FEATURES)
+LACKING = {k: v for k, v in values().items() if not k.endswith(("lm_ids", "_labels"))}
 
 
-def test_another_kind_of_numbers(tmp_path):
-    path = write(tmp_path / "a", example(**{**values(), "masked_lm_weights": [1, 1, 1, 1]}))
-    with pytest.raises(
-        errors.UserError, match="masked_lm_weights is int64_list, expected float_list"
-    ):
-        record_files.check_first_record(path, FEATURES)
-
-
-def test_another_number_of_labels(tmp_path):
-    path = write(tmp_path / "a", example(**{**values(), "next_sentence_labels": [1, 0]}))
-    with pytest.raises(errors.UserError, match="2 next_sentence_labels, expected 1"):
-        record_files.check_first_record(path, FEATURES)
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        (
+            example(**LACKING, label_ids=[3]),
+            "records lack masked_lm_ids, next_sentence_labels .*label_ids",
+        ),
+        (
+            example(**{**values(), "masked_lm_weights": [1, 1, 1, 1]}),
+            "masked_lm_weights is int64_list, expected float_list",
+        ),
+        (
+            example(**{**values(), "next_sentence_labels": [1, 0]}),
+            "2 next_sentence_labels, expected 1",
+        ),
+        (b"\xff\xff not an example", "a: its records are not tf.train.Example"),
+    ],
+)
+def test_records_of_something_else(tmp_path, record, message):
+    with pytest.raises(errors.UserError, match=message):
+        record_files.check_first_record(write(tmp_path / "a", record), FEATURES)
 
 
 def test_damaged_files_are_named(tmp_path):
@@ -180,12 +182,6 @@ def test_an_empty_file_is_named(tmp_path):
     (tmp_path / "empty").write_bytes(b"")
     with pytest.raises(errors.UserError, match="empty: the file holds no records"):
         record_files.check_first_record(str(tmp_path / "empty"), FEATURES)
-
-
-def test_records_of_something_else(tmp_path):
-    path = write(tmp_path / "a", b"\xff\xff not an example")
-    with pytest.raises(errors.UserError, match="a: its records are not tf.train.Example"):
-        record_files.check_first_record(path, FEATURES)
 
 
 def test_values_beyond_int32_stay_too_large():
