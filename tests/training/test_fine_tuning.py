@@ -34,7 +34,8 @@ def test_steps_and_warmup_are_rounded_down():
 def test_less_than_one_step_becomes_one(caplog):
     with caplog.at_level(logging.WARNING):
         assert _schedule(20, num_train_epochs=1.0).total_steps == 1
-    assert "20 examples" in caplog.text and "--num_train_epochs=1" in caplog.text
+    assert "20 examples / " in caplog.text
+    assert "--num_train_epochs=1 is less than one step" in caplog.text
     assert _schedule(20, num_train_epochs=3.0).total_steps == 1  # int(1.875)
 
 

@@ -47,6 +47,8 @@ def test_bad_training_rows_may_be_left_out_and_are_counted(read, caplog):
     for part in ("dev", "test"):
         with pytest.raises(errors.UserError, match="4 columns found"):
             read("mrpc", part, *lines, skip_bad_rows=True)
+    with pytest.raises(errors.UserError, match="4 columns .* --skip_bad_rows leaves such"):
+        read("mrpc", "train", *lines)
 
 
 def test_broken_rows_of_qqp_training_data_are_left_out(read, caplog):

@@ -112,8 +112,9 @@ def test_impossible_questions():
         (squad_files.question("q9"), False, "(id q9) has no answer; files with unanswerable"),
         (squad_files.question("q9", is_impossible=True), False, "--version_2_with_negative"),
         (squad_files.question("q9", is_impossible=False), True, "is_impossible is false"),
-        (squad_files.question("q9", ("a", 0), ("b", 1)), False, "(id q9) has 2 answers"),
-        (squad_files.question("q9", ("a", 0), ("b", 1)), False, "--answer_policy=first"),
+        (squad_files.question("q9", ("a", 0), ("b", 1)), False, "q9) has 2 answers, but training"),
+        (squad_files.question("q9", ("a", 0), ("b", 1)), False, "; is this a dev file?"),
+        (squad_files.question("q9", ("a", 0), ("b", 1)), False, "--answer_policy=first takes"),
         (squad_files.question("q9", is_impossible="no"), True, "is text; expected true or false"),
         (squad_files.question("q9", ("is", 5.0)), False, "is a number with a fraction; expected a"),
         (squad_files.question("q9", ("is", None)), False, "answers[0].answer_start is null"),
@@ -157,7 +158,7 @@ def test_prediction_reads_nothing_about_answers(caplog):
 def test_unanswerable_questions_without_the_flag_are_told(caplog):
     data = squad_files.data((ROME, [squad_files.question("a", is_impossible=True)]))
     squad_examples.parse(data, "f", is_training=False)
-    assert "1 unanswerable questions" in caplog.text
+    assert "1 unanswerable questions (is_impossible), but each will get an answer" in caplog.text
     assert "--version_2_with_negative" in caplog.text
     caplog.clear()
     squad_examples.parse(data, "f", is_training=False, version_2_with_negative=True)
