@@ -588,6 +588,9 @@ def test_members_that_one_model_cannot_run(folder, tmp_path, capsys):
     for member in (f"{two},{one}", one):
         line = _main.error(capsys, 1, *_predict(folder, tmp_path / "run", member, path, deep))
         assert f"--init_checkpoint={one}: it lacks bert/encoder/layer_1" in line
+    headless = f"{one},{folder / 'bert'}"
+    line = _main.error(capsys, 1, *_predict(folder, tmp_path / "run", headless, path))
+    assert "has no cls/squad/output_weights: the results would be those of an" in line
     shutil.copytree(folder / "shallow", tmp_path / "heads")
     config = json.loads((folder / "config.json").read_text()) | {"num_attention_heads": 1}
     (tmp_path / "heads/bert_config.json").write_text(json.dumps(config))
