@@ -810,7 +810,8 @@ def test_a_head_of_another_size_without_a_note(folder, trained, tmp_path, capsys
     "status, message, flags",
     [
         (2, "nothing to do: give --do_train, --do_eval, --do_predict or --do_export", []),
-        (2, r"Task not found: --task_name=MRCP; did you mean mrpc\?", ["--task_name=MRCP"]),
+        (2, r"Task not found: --task_name=MRCP; did you mean mrpc\?",
+         ["--do_eval", "--task_name=MRCP"]),
         (2, "--data_dir is missing; --task_name=MRPC needs it", ["--do_eval", "--data_dir="]),
         (2, "--eval_steps does nothing without --do_train", ["--do_eval", "--eval_steps=1"]),
         (2, "--also_tasks does nothing without", ["--do_train", "--also_tasks=cola"]),
