@@ -550,10 +550,8 @@ def test_an_ensemble_answers_with_the_mean_of_its_logits(folder, tmp_path, capsy
     assert _predictions(tmp_path / "all") == {"q": "c"}
     best = _json(tmp_path / "all", "nbest_predictions.json")["q"][0]
     assert best["start_logit"] == pytest.approx(np.mean([side["c"] for side in logits]), abs=1e-5)
-    assert scripts.results(tmp_path / "all/eval_results.txt") == {
-        "exact_match": "100.0",
-        "f1": "100.0",
-    }
+    results = scripts.results(tmp_path / "all/eval_results.txt")
+    assert results == {"exact_match": "100.0", "f1": "100.0"}
     assert not list(tmp_path.glob("all/model.ckpt*"))
 
     train = [f"--train_file={folder / 'train.json'}", "--do_train"]
@@ -578,7 +576,9 @@ def test_members_that_one_model_cannot_run(folder, tmp_path, capsys):
         line = _main.error(capsys, 1, *_predict(folder, tmp_path / "run", member, path))
         assert "--init_checkpoint names models that differ in attention (" in line
         assert f"{left}: left_to_right" in line and f"{one}: bidirectional" in line
-    other = tmp_path_with_model(folder, tmp_path, num_hidden_layers=2)
+    other = tmp_path / "other"
+    other.mkdir()
+    tiny_squad.write_model(other, WORDS, num_hidden_layers=2)
     two = tiny_squad.write_speaker(other, "deep", {"a": 9}, {"a": 9})
     deep = f"--bert_config_file={other / 'config.json'}"
     for member in (f"{one},{two}", f"{two},{one}", two):
@@ -600,13 +600,6 @@ def test_members_that_one_model_cannot_run(folder, tmp_path, capsys):
     line = _main.error(capsys, 2, *_predict(folder, tmp_path / "run", f"{one},{one}.index", path))
     assert f"names one model twice, as {one} and as {one}.index" in line
     assert not (tmp_path / "run").exists()
-
-
-def tmp_path_with_model(folder, tmp_path, **changes):
-    """A folder with the vocabulary and another config."""
-    (tmp_path / "other").mkdir()
-    tiny_squad.write_model(tmp_path / "other", WORDS, **changes)
-    return tmp_path / "other"
 
 
 # --------------------------------------------------------------------------------------------------
