@@ -11,8 +11,6 @@ fine-tuned on it before SQuAD. MRQA: the first place of each detected answer; if
 several, train with --answer_policy=first; questions without one are left out.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -6,8 +6,6 @@ the same examples, whatever the number of processes; a corpus of one shard gives
 original release.
 """
 
-from __future__ import annotations
-
 import logging
 import random
 import sys

@@ -7,8 +7,6 @@ many: the special tokens, every character that is not rare, then pieces from the
   python create_vocab.py --input_file='corpus/*.txt' --output_file=vocab.txt --vocab_size=8000
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import logging

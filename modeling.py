@@ -17,8 +17,6 @@ every position counts as real, N = B * F, and all shapes are fixed, which XLA an
 Source: Devlin et al. 2018, arXiv 1810.04805; Vaswani et al. 2017, arXiv 1706.03762.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import logging
@@ -87,9 +85,9 @@ class BertConfig:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.type == "int" and (not _is_number(value, whole=True) or value < 1):
+            if field.type is int and (not _is_number(value, whole=True) or value < 1):
                 raise errors.UserError(f"{field.name} is {value!r}, expected a whole number >= 1")
-            if field.type == "float" and (not _is_number(value) or not 0 <= value < 1):
+            if field.type is float and (not _is_number(value) or not 0 <= value < 1):
                 raise errors.UserError(f"{field.name} is {value!r}, expected a number in [0, 1)")
         functions.activation(self.hidden_act)
         if self.attention not in ATTENTION_KINDS:
@@ -103,7 +101,7 @@ class BertConfig:
             )
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> BertConfig:
+    def from_dict(cls, values: Mapping[str, Any]) -> "BertConfig":
         """Builds a config; keys that it does not know are kept in ``extra`` with one warning."""
         known = {field.name for field in dataclasses.fields(cls)} - {"extra"}
         if "vocab_size" not in values:
@@ -114,7 +112,7 @@ class BertConfig:
         return cls(**{key: values[key] for key in known & values.keys()}, extra=extra)
 
     @classmethod
-    def from_json_file(cls, path: str, flag: str = "--bert_config_file") -> BertConfig:
+    def from_json_file(cls, path: str, flag: str = "--bert_config_file") -> "BertConfig":
         """Reads ``bert_config.json``; local paths and those of tf.io.gfile."""
         try:
             with tf.io.gfile.GFile(path, "rb") as file:
@@ -374,7 +372,7 @@ class BertModel(tf.Module):
             with tf.name_scope("pooler"):
                 self.pooler = layers.Dense(config.hidden_size, config.hidden_size, self.initializer)
 
-    def __new__(cls, *arguments: Any, **options: Any) -> BertModel:
+    def __new__(cls, *arguments: Any, **options: Any) -> "BertModel":
         if cls is BertModel and (len(arguments) > 1 or "is_training" in options):
             raise TypeError(
                 "BertModel takes no is_training and no tensors when it is made; use "

@@ -8,8 +8,6 @@ Source: Kingma and Ba 2014, arXiv 1412.6980 (moments); Loshchilov and Hutter 201
 (decoupled decay); Devlin et al. 2018, appendix A.2 (values).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Mapping, Sequence

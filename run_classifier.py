@@ -9,8 +9,6 @@ Training goes on from the newest checkpoint in --output_dir. --do_eval writes ev
 order of labels.txt, or the number of a regression.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 

@@ -9,8 +9,6 @@ and .json are rewritten after every run, and submission.zip when the best run of
 predicted. After a stop or a kill, run the same command again to continue.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 

@@ -9,8 +9,6 @@ run; the same command continues it. Evaluation counts each record of --eval_file
 eval_results-<step>.txt for a checkpoint that --eval_checkpoint names.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 

@@ -9,8 +9,6 @@ nbest_predictions.json and, with --version_2_with_negative, null_odds.json; --do
 eval_results.txt and eval_results.json.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 

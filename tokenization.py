@@ -8,8 +8,6 @@ Character categories are those of Python's ``unicodedata`` and change with the P
 TensorFlow is imported only to read a vocabulary from a path with ``://``.
 """
 
-from __future__ import annotations
-
 import collections
 import logging
 import os
@@ -91,7 +89,7 @@ def _assign_ids(tokens: Sequence[str], vocab_file: str) -> collections.OrderedDi
 
 
 def check_vocab(
-    vocab: FullTokenizer | Mapping[str, int],
+    vocab: "FullTokenizer | Mapping[str, int]",
     vocab_file: str,
     required: Sequence[str] = SPECIAL_TOKENS,
     vocab_size: int | None = None,
@@ -131,7 +129,7 @@ def check_vocab(
         )
 
 
-def _warn_about_case(tokenizer: FullTokenizer, vocab_file: str) -> None:
+def _warn_about_case(tokenizer: "FullTokenizer", vocab_file: str) -> None:
     words = [token for token in tokenizer.vocab if token[:1].isalpha()]
     upper = sum(token != token.lower() for token in words)
     cased = sum(token.lower() != token.upper() for token in words)

@@ -12,8 +12,6 @@ group_by_length does. The processes take turns, batch by batch; the times of all
 up.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import pathlib

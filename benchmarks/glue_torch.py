@@ -6,8 +6,6 @@
 The other side of the table of fine-tuning results; see ``torch_fine_tuning``.
 """
 
-from __future__ import annotations
-
 import pathlib
 import sys
 import time

@@ -6,8 +6,6 @@ Each row runs run_classifier.py for three steps from random weights, in a proces
 texts that fill the whole length, and prints the largest resident memory of that process.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

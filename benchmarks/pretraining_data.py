@@ -8,8 +8,6 @@ Flags: length 128, dupe_factor 5. Memory is the sum of the resident sets of all 
 ten times a second; pages that two processes share count twice. Linux only.
 """
 
-from __future__ import annotations
-
 import argparse
 import pathlib
 import re

@@ -9,8 +9,6 @@ same machine; medians are compared. Ours also prints its share of the float32 ma
 that the same process reaches on squares of 2,048.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import pathlib

@@ -1,7 +1,5 @@
 """Two processes that take turns, so that both meet the same machine; and what it can do."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

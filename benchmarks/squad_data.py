@@ -7,8 +7,6 @@ own; that of the worker processes is added. The original release took, on one co
 of machine, 66 s for the features of dev-v1.1 and 63 s for the answers, with a peak of 1.1 GB.
 """
 
-from __future__ import annotations
-
 import argparse
 import multiprocessing
 import pathlib

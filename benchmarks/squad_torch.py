@@ -7,8 +7,6 @@ The other side of the results of run_squad.py; see ``torch_fine_tuning``. Window
 answers from logits and the scorer are those of this project.
 """
 
-from __future__ import annotations
-
 import pathlib
 import sys
 import time

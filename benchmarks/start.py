@@ -5,8 +5,6 @@
 The records must have length 128 and 20 predictions. The run goes on from step 20.
 """
 
-from __future__ import annotations
-
 import pathlib
 import subprocess
 import sys

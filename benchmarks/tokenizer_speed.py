@@ -8,8 +8,6 @@ seconds; the two sides take turns and the best round counts, so that other work 
 slows both down alike.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import pathlib

@@ -5,8 +5,6 @@ layer; the same rows, features, batch size, epochs, schedule, decay, clipping an
 without bias correction. What differs: the model's code, the framework, and every random number.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable, Sequence

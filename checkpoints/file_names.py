@@ -1,7 +1,5 @@
 """Names of the files of a checkpoint, and directories of runs. Needs no TensorFlow."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 

@@ -4,8 +4,6 @@ A kernel is ``[out, in]`` in the file and ``[in, out]`` in a checkpoint; all oth
 An encoder saved alone (BertModel) has the same names without the leading ``bert.``.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

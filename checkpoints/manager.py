@@ -10,8 +10,6 @@ A process may be killed at any point of a save, because files are written in thi
 All paths go through ``tf.io.gfile``, so ``gs://`` works. Only the chief of several workers writes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json
@@ -90,7 +88,7 @@ def save(
     return prefix
 
 
-def _copy_listed(directory: str, prefix: str, entries: Sequence[_Entry]) -> list[_Entry]:
+def _copy_listed(directory: str, prefix: str, entries: Sequence["_Entry"]) -> list["_Entry"]:
     """Copies a listed checkpoint that is about to be written again, and lists the copy instead.
 
     Data and index cannot be replaced in one move, and between the two the checkpoint is unreadable.
@@ -102,7 +100,7 @@ def _copy_listed(directory: str, prefix: str, entries: Sequence[_Entry]) -> list
     return entries
 
 
-def _write_listing(directory: str, entries: Sequence[_Entry]) -> None:
+def _write_listing(directory: str, entries: Sequence["_Entry"]) -> None:
     """Writes the file ``checkpoint``, TensorFlow's CheckpointState as protocol buffer text."""
     names = [
         _quote(os.path.basename(item.prefix) if _inside(directory, item.prefix) else item.prefix)

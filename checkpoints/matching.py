@@ -3,8 +3,6 @@
 Nothing is read or assigned here: ``restore`` checks before it does either.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """From a path to the values of variables: open what a flag names, load it, report differences."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import os

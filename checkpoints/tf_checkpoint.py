@@ -5,8 +5,6 @@ Format and names are those of TF1's Saver: ``<prefix>.index`` and ``<prefix>.dat
 checkpoints a directory has and which is the newest.
 """
 
-from __future__ import annotations
-
 import collections
 import os
 import re

@@ -8,8 +8,6 @@ release works here (``--do_train``, ``--nodo_train``, ``--do_train=true``, ``--x
 TensorFlow is not imported here: ``--help`` and flag errors answer at once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import logging

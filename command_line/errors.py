@@ -4,8 +4,6 @@ A message says what was given, where (flag, or file:line), what was expected and
 Everything that is not one of these is a bug in the toolkit and keeps its traceback.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

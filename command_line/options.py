@@ -4,8 +4,6 @@ The flags of one task alone are in its own ``options``. A command names the grou
 an instance of each from ``app.run``; nothing else reads the command line.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import typing

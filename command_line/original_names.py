@@ -4,8 +4,6 @@ Names that work as they did are where they always were; the page
 docs/coming_from_the_original_release.md lists both kinds.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from typing import Any, NoReturn

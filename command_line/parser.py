@@ -1,7 +1,5 @@
 """Command lines: from arguments to option groups, and the text of ``--help``."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import textwrap

@@ -1,7 +1,5 @@
 """Activation functions, dropout and layer normalization."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

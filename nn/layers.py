@@ -1,7 +1,5 @@
 """Layers with variables, dropout with named seeds, and how initial values are drawn."""
 
-from __future__ import annotations
-
 import zlib
 
 import tensorflow as tf

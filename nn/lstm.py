@@ -1,7 +1,5 @@
 """A bidirectional LSTM."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 from nn import layers

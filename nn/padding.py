@@ -1,7 +1,5 @@
 """Padding: between the padded layout [B, F] and the flat layout [N] of the real tokens."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

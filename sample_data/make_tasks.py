@@ -12,8 +12,6 @@ and a question about one of them; world/questions.tsv words it. In half of the p
 facts are mixed with those of others, so that answers must be read, not remembered.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import json

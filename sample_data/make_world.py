@@ -17,8 +17,6 @@ Every choice is ``int(random() * n)``, whose sequence for a seed is the same in 
 release; the files in the repository are exactly what this script writes.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import csv
@@ -70,7 +68,7 @@ class World:
     stories: dict[str, tuple[Scene, ...]]
 
     @classmethod
-    def read(cls, folder: pathlib.Path = FOLDER / "world") -> World:
+    def read(cls, folder: pathlib.Path = FOLDER / "world") -> "World":
         """Reads the five tables, the relations and the stories."""
         relations = read_table(folder / "relations.tsv")
         return cls(

@@ -12,8 +12,6 @@ Batch size B and length F are free, and padding does not change the results. Fil
 need, vocab.txt and labels.txt, are in its ``assets/``.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import tempfile

@@ -14,8 +14,6 @@ swapped. No released vocabulary contains any of them: the word is [UNK] in eithe
 Axes: B texts, C characters of all texts concatenated, W words of all texts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -380,7 +378,7 @@ class _Words(NamedTuple):
     lengths: tf.Tensor
 
     @classmethod
-    def locate(cls, codes: tf.Tensor) -> _Words:  # int32 [C]
+    def locate(cls, codes: tf.Tensor) -> "_Words":  # int32 [C]
         is_letter = codes != _WORD_BREAK
         is_start = is_letter & ~tf.concat([[False], is_letter[:-1]], 0)
         started = tf.cumsum(tf.cast(is_start, tf.int32))

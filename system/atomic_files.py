@@ -1,7 +1,5 @@
 """Small files that appear whole or not at all, and waiting until data is on the disk."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 

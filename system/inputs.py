@@ -4,8 +4,6 @@ TensorFlow is needed only for paths with ``://`` (``gs://…``), so worker proce
 files never import it.
 """
 
-from __future__ import annotations
-
 import collections
 import glob
 import gzip

@@ -1,7 +1,5 @@
 """JSON files that a program wrote for itself or for the next run."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

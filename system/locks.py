@@ -1,7 +1,5 @@
 """Locks that keep several processes out of one directory."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

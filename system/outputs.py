@@ -3,8 +3,6 @@
 TensorFlow is not needed here, so these mistakes show at once.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import os
 from collections.abc import Callable, Sequence

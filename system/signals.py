@@ -1,7 +1,5 @@
 """Signals as requests to stop, which the work can look at between two steps."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
@@ -41,7 +39,7 @@ class StopRequests:
         self._then = then
         self._previous: dict[int, Any] = {}
 
-    def __enter__(self) -> StopRequests:
+    def __enter__(self) -> "StopRequests":
         if threading.current_thread() is threading.main_thread():
             for number in self._numbers:
                 if signal.getsignal(number) != signal.SIG_IGN:

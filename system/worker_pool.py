@@ -4,8 +4,6 @@ A worker ends with its parent, however that ends, and leaves Ctrl-C to it. Tenso
 here, so workers start in the time that their own modules take.
 """
 
-from __future__ import annotations
-
 import collections
 import concurrent.futures
 import itertools
@@ -51,7 +49,7 @@ class Pool(Generic[Item, Result]):
             count, mp_context=CONTEXT, initializer=_start, initargs=(work,)
         )
 
-    def __enter__(self) -> Pool[Item, Result]:
+    def __enter__(self) -> "Pool[Item, Result]":
         return self
 
     def __exit__(self, *_: object) -> None:

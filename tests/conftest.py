@@ -1,7 +1,5 @@
 """Shared by all tests: the environment, the reference data, and how a script is run."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import signal

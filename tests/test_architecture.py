@@ -1,7 +1,5 @@
 """Rules of the source that nothing else would notice: what it imports, and in which direction."""
 
-from __future__ import annotations
-
 import ast
 import pathlib
 

@@ -1,7 +1,5 @@
 """The code of docs/changing_the_model.md runs and does what the page says."""
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 import re

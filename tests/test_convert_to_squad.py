@@ -1,7 +1,5 @@
 """convert_to_squad.py from the command line to a file that run_squad reads."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

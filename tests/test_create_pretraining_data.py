@@ -1,7 +1,5 @@
 """From the command line to records: golden digests, statistics, odd corpora, mistakes."""
 
-from __future__ import annotations
-
 import collections
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """The vocabulary that create_vocab.py learns."""
 
-from __future__ import annotations
-
 import collections
 import gzip
 import random

@@ -1,7 +1,5 @@
 """Tables in docs/ say what the code says."""
 
-from __future__ import annotations
-
 import importlib
 import re
 

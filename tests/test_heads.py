@@ -1,7 +1,5 @@
 """Classifier and BiLSTM against NumPy."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The model against numbers of the original release, NumPy, and itself under other layouts."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """The optimizer against hand-worked values, the published table and NumPy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf

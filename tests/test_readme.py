@@ -1,7 +1,5 @@
 """Every command and snippet of the README and of docs/ runs as it is written, on tiny contents."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The recipes run as they stand, on a tiny model and a few rows."""
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

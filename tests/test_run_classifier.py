@@ -1,7 +1,5 @@
 """run_classifier.py from the command line to its files."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math

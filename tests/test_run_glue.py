@@ -1,7 +1,5 @@
 """run_glue.py from the command line to its files; most tests replace run_classifier by a fake."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

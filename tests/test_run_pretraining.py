@@ -1,7 +1,5 @@
 """run_pretraining.py from the command line to its files."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """The sample text: exactly what its generator writes, true in its world, new where held out."""
 
-from __future__ import annotations
-
 import collections
 import csv
 import json

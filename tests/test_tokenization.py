@@ -1,7 +1,5 @@
 """Golden values of the original release, an independent oracle, offsets, vocabularies."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import logging

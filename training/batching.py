@@ -5,8 +5,6 @@ examples consumed. Evaluation and prediction take every example once, sorted by 
 batch has little padding; ``restore_order`` puts the results back in the order of the examples.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Shapes tell only half of it: weights trained with another number of attention he
 activation or another order of labels have the same shapes, and compute something else.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import os
@@ -65,7 +63,7 @@ class Origin:
     labels_path: str = ""
 
     @classmethod
-    def read(cls, checkpoint: str) -> Origin:
+    def read(cls, checkpoint: str) -> "Origin":
         """Reads what lies beside a checkpoint, and in the run's directory above best/ or weights/.
 
         Raises:

@@ -1,7 +1,5 @@
 """From device flags to a tf.distribute strategy."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

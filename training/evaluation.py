@@ -1,7 +1,5 @@
 """Which checkpoints a run evaluates or predicts with, and where the results go."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Metrics as TensorBoard event files and as metrics.jsonl."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

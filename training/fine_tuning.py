@@ -9,8 +9,6 @@ its files. The order of a run is written here, once:
 Everything that can be wrong shows before the first step of training.
 """
 
-from __future__ import annotations
-
 import abc
 import dataclasses
 import logging

@@ -1,7 +1,5 @@
 """The flags that every fine-tuning command shares, and what contradicts what. No TensorFlow."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from command_line import errors, options

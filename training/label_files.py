@@ -1,7 +1,5 @@
 """labels.txt, which runs keep beside their checkpoints. Needs no TensorFlow."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Sequence

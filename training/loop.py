@@ -9,8 +9,6 @@ XLA.
 Where the weights come from and go to is the matter of ``run_state``.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import math

@@ -3,8 +3,6 @@
 Every value is an average over the steps since the last one reported, so that every step counts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import sys

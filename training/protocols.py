@@ -1,7 +1,5 @@
 """What the training loop asks of a task and of its batches."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Rows of different lengths in one array, the form of features in memory. Needs no TensorFlow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

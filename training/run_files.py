@@ -1,7 +1,5 @@
 """What a run leaves beside its checkpoints: eval_results.txt and run.json."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

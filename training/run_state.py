@@ -5,8 +5,6 @@ optimizer, step and position in the data; else the initial checkpoint, weights o
 values.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ replica's batch, all-reduces, clips and updates. Only the loss-and-gradient func
 may be compiled by XLA; compiled functions cannot all-reduce or assign under MirroredStrategy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The task ``custom``: tables of the user, with columns and labels given by flags."""
 
-from __future__ import annotations
-
 import collections
 import functools
 import logging

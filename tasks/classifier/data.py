@@ -1,7 +1,5 @@
 """The sets of a classifier run: which files they come from, their examples and labels."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import logging
@@ -26,7 +24,7 @@ _TABLE_ENDINGS = (".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".txt")
 _Sets = dict[str, list[task_examples.InputExample]]
 
 
-def read(*groups: Any) -> ClassifierData:
+def read(*groups: Any) -> "ClassifierData":
     """Checks the flags of run_classifier, and reads the sets that the run needs.
 
     Args:

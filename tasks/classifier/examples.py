@@ -1,7 +1,5 @@
 """Examples of sentence classification, and the interface of a task's processor."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Features of a sentence classifier: [CLS] A [SEP], or [CLS] A [SEP] B [SEP]."""
 
-from __future__ import annotations
-
 import array
 import logging
 from collections.abc import Collection, Sequence

@@ -1,7 +1,5 @@
 """Fine-tuning on texts and pairs of texts: what run_classifier adds to the driver."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Mapping

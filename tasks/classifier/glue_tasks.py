@@ -4,8 +4,6 @@ Users register a processor of their own in one line,
 ``glue_tasks.PROCESSORS["my_task"] = MyProcessor``.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Callable

@@ -4,8 +4,6 @@ NumPy in, Python floats out. N examples, L labels. A score that is undefined, be
 constant or there are no examples, is 0.0: never NaN, which would win or lose every comparison.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """The flags that only run_classifier.py has."""
 
-from __future__ import annotations
-
 import dataclasses
 
 from command_line import options

@@ -4,8 +4,6 @@ Rows to evaluate or to predict are never left out, because that would shift the 
 that are left out of training data, or look wrong, are counted and reported once per file.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import logging

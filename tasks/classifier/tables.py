@@ -4,8 +4,6 @@ Tab separated files follow the original release and GLUE: no quoting, one line i
 ``\n`` ends a line. CSV files have quoted cells, so a row may span several lines.
 """
 
-from __future__ import annotations
-
 import csv
 import functools
 import json

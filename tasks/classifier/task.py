@@ -4,8 +4,6 @@ Three kinds: "classification" into one of L labels, "regression" to a number, an
 where each of L labels is there or not. Axes: B, N examples, L outputs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

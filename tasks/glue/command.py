@@ -1,7 +1,5 @@
 """The work of run_glue: check the flags, make the missing runs, write summary and submission."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import logging

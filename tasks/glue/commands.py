@@ -1,7 +1,5 @@
 """The command lines of run_classifier that a GLUE search starts, compared with earlier ones."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import pathlib

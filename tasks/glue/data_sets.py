@@ -1,7 +1,5 @@
 """The data of a GLUE task in a folder: training rows, dev labels and test sets."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import dataclasses

@@ -3,8 +3,6 @@
 A signal to stop is passed on, and the processes get the time to save and to end by themselves.
 """
 
-from __future__ import annotations
-
 import ctypes
 import dataclasses
 import logging

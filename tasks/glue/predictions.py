@@ -4,8 +4,6 @@ outcome.json beside the predictions says what they were made from. Without it, p
 that is no longer the best one, or of other test files, could get into a submission.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

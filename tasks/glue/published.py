@@ -1,7 +1,5 @@
 """Published GLUE scores of the released models."""
 
-from __future__ import annotations
-
 # Scores of the released models on the test sets: the rows of the GLUE leaderboard, of which table 1
 # of the paper shows one metric a task.
 PAPER_TEST: dict[str, dict[str, dict[str, float]]] = {

@@ -1,7 +1,5 @@
 """The files in the folders of a GLUE search: JSON, logs, checkpoints, leftovers of a kill."""
 
-from __future__ import annotations
-
 import os
 import re
 from typing import Any

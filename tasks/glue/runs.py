@@ -9,8 +9,6 @@ A search keeps everything in its output directory::
 Needs no TensorFlow.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import math

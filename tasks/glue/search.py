@@ -1,7 +1,5 @@
 """The jobs of a GLUE search: which are still to do, and what follows when one of them ends."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import logging

@@ -5,8 +5,6 @@ What changes is written to a run's outcome.json: its exit status and the seconds
 is finished when run_classifier has written its results.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

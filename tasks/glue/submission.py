@@ -1,7 +1,5 @@
 """Predictions in the format of the GLUE server: a zip with one tab separated file per task."""
 
-from __future__ import annotations
-
 import io
 import logging
 import zipfile

@@ -3,8 +3,6 @@
 All scores are those of the dev sets, between 0 and 1.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import statistics
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 In the tables scores are times 100, as they are usually quoted.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Sequence

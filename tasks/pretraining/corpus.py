@@ -1,7 +1,5 @@
 """A corpus cut into shards of whole documents."""
 
-from __future__ import annotations
-
 import logging
 import os
 import typing

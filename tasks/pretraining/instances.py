@@ -11,8 +11,6 @@ sentences start, so that consecutive sentences are a slice, and the sentence at 
 length is found by binary search.
 """
 
-from __future__ import annotations
-
 import bisect
 import random
 import re
@@ -32,7 +30,7 @@ class Segment(typing.NamedTuple):
     tokens: list[int]
     is_continuation: bytes
 
-    def cut(self, part: slice) -> Segment:
+    def cut(self, part: slice) -> "Segment":
         """Some of its tokens."""
         return Segment(self.tokens[part], self.is_continuation[part])
 

@@ -1,7 +1,5 @@
 """A pool of local processes that turn shards into records."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import logging
@@ -91,7 +89,7 @@ class Pool:
             f"a smaller --num_workers (now {count}) or a smaller --shard_size_mb",
         )
 
-    def __enter__(self) -> Pool:
+    def __enter__(self) -> "Pool":
         return self
 
     def __exit__(self, kind, *rest) -> None:

@@ -8,8 +8,6 @@ left them. Choosing the tokens draws nothing, so it may run before they are repl
 Tokens are vocabulary ids. A masked token is one to predict, whatever replaces it in the input.
 """
 
-from __future__ import annotations
-
 import random
 import typing
 from collections.abc import MutableSequence, Sequence

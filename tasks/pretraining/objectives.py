@@ -4,8 +4,6 @@ An objective is a task of ``training.loop.Trainer``. Losses and metrics are (sum
 that they add up over micro-batches, devices and batches, and are divided once.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

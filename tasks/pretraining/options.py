@@ -1,7 +1,5 @@
 """The flags of create_pretraining_data.py and run_pretraining.py."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """The work of run_pretraining.py: from flags to a trained and evaluated model."""
 
-from __future__ import annotations
-
 import functools
 import logging
 import math

@@ -6,8 +6,6 @@ number, the count of examples consumed, so a resumed run continues at once where
 whatever the number of devices: every replica takes its slice of the same global batch.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 import sys

@@ -1,7 +1,5 @@
 """Files of pre-training records: writing them whole or not at all, parsing and checking them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 
@@ -48,7 +46,7 @@ class RoundRobinWriter:
         self._writers[self.count % len(self._writers)].write(record)
         self.count += 1
 
-    def __enter__(self) -> RoundRobinWriter:
+    def __enter__(self) -> "RoundRobinWriter":
         return self
 
     def __exit__(self, kind, *_) -> None:

@@ -11,8 +11,6 @@ of protocol buffers:
     *List     { repeated value = 1, packed }
 """
 
-from __future__ import annotations
-
 import functools
 import struct
 import typing

@@ -6,8 +6,6 @@ from process to process through temporary files, because dupe_factor multiplies 
 offsets in the file and the order in which to read them stay in memory.
 """
 
-from __future__ import annotations
-
 import array
 import dataclasses
 import os
@@ -46,7 +44,7 @@ class Counts:
     instances: int = 0
     dropped: int = 0
 
-    def __add__(self, other: Counts) -> Counts:
+    def __add__(self, other: "Counts") -> "Counts":
         mine, others = dataclasses.asdict(self), dataclasses.asdict(other)
         return Counts(**{name: mine[name] + others[name] for name in mine})
 

@@ -8,8 +8,6 @@ release.
 Axes: N windows, Q questions, B windows of a block, S best starts or ends of a window.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math
@@ -70,7 +68,7 @@ class Answers(NamedTuple):
             for qas_id, entries in self.nbest.items()
         }
 
-    def with_threshold(self, threshold: float) -> Answers:
+    def with_threshold(self, threshold: float) -> "Answers":
         """The same candidates with another ``null_score_diff_threshold`` (version 2)."""
         predictions = {
             qas_id: "" if self.null_odds[qas_id] > threshold else text

@@ -1,7 +1,5 @@
 """The question sets of a run: which files they come from, their questions and right answers."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Sequence
@@ -18,7 +16,7 @@ from training import fine_tuning_flags
 _log = logging.getLogger(__name__)
 
 
-def read(*groups: Any) -> SquadData:
+def read(*groups: Any) -> "SquadData":
     """Checks the flags of run_squad, and reads the sets that the run needs.
 
     Args:

@@ -1,7 +1,5 @@
 """Several models that answer together: what --init_checkpoint names, and whether they fit."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ A context is stored once for all of its questions, as text. An answer is a range
 it, found and checked here; contexts are split into words and pieces later, in other processes.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import logging
@@ -60,7 +58,7 @@ class Examples(NamedTuple):
 
     contexts: Sequence[str]
     questions: Sequence[Question]
-    summary: Summary
+    summary: "Summary"
 
 
 @dataclasses.dataclass(kw_only=True)

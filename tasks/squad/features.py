@@ -8,8 +8,6 @@ A context that does not fit is split into overlapping windows. It is tokenized o
 questions. Windows are stored in flat arrays without padding.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple

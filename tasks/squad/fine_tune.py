@@ -1,7 +1,5 @@
 """Fine-tuning on questions over a context: what run_squad adds to the driver."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

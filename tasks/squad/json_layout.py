@@ -5,8 +5,6 @@ In the layout of SQuAD ``data`` is a list of articles with ``paragraphs``; a par
 ``answer_start``. Values are taken out of ``Node``s, which know their JSON path for messages.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -98,7 +96,7 @@ class Node(NamedTuple):
         self._check(value, expected, self.path(key))
         return value
 
-    def child(self, key: str) -> Node:
+    def child(self, key: str) -> "Node":
         """The object under a key."""
         return self._replace(value=self.take(key, dict), json_path=self.path(key))
 
@@ -109,7 +107,7 @@ class Node(NamedTuple):
             self._check(item, expected, path)
             yield path, item
 
-    def objects(self, key: str) -> Iterator[Node]:
+    def objects(self, key: str) -> Iterator["Node"]:
         """Yields the objects in the list of a key."""
         for path, item in self.items(key, dict):
             yield self._replace(value=item, json_path=path)

@@ -1,7 +1,5 @@
 """Logits of one or several models for the positions of all windows: collected and checked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

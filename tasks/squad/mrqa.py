@@ -1,7 +1,5 @@
 """The MRQA 2019 collection of question sets, converted to the layout of SQuAD."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The flags that only run_squad.py and convert_to_squad.py have."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import math

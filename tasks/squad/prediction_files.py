@@ -1,7 +1,5 @@
 """The files of a prediction: predictions.json, nbest_predictions.json, null_odds.json."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

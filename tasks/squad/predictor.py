@@ -1,7 +1,5 @@
 """Answers to the questions of a run, by one model or several, at the threshold asked for."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Sequence
 from typing import Any

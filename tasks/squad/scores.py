@@ -5,8 +5,6 @@ punctuation, no articles, single spaces. *Exact* is 1 if they are equal, *F1* is
 of precision and recall over their words; the best gold answer counts. Scores are percentages.
 """
 
-from __future__ import annotations
-
 import collections
 import functools
 import logging

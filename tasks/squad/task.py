@@ -3,8 +3,6 @@
 Axes: B windows, F positions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import tensorflow as tf

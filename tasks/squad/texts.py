@@ -5,8 +5,6 @@ those of the context and counts characters to map them back. This module does th
 original gives up, because characters vanish or become several, it uses the tokenizer's offsets.
 """
 
-from __future__ import annotations
-
 import bisect
 import dataclasses
 import functools

@@ -4,8 +4,6 @@ The file says which model it is of by a digest of the weights that give the scor
 a checkpoint is copied or renamed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

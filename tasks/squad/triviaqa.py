@@ -4,8 +4,6 @@ BERT's best SQuAD model was first fine-tuned on TriviaQA: on the first 400 token
 documents that contain one of the answers (paper, section 4.2).
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 import os

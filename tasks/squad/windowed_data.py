@@ -1,7 +1,5 @@
 """The windows of question sets, what is answered in them, and what the answers score."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Sequence
 

@@ -3,8 +3,6 @@
 Worker processes run this; the glossary is in ``squad_features``.
 """
 
-from __future__ import annotations
-
 import array
 import bisect
 import dataclasses

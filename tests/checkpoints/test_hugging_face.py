@@ -1,7 +1,5 @@
 """Weights of a Hugging Face BERT under our names: a table written out here, and real weights."""
 
-from __future__ import annotations
-
 import pathlib
 
 import ml_dtypes

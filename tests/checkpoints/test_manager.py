@@ -1,7 +1,5 @@
 """Directories of checkpoints: what is saved, listed, found newest and cleaned up."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

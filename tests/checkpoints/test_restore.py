@@ -1,7 +1,5 @@
 """Opening what a flag names, and loading it into variables."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """Parts of messages."""
 
-from __future__ import annotations
-
 import tensorflow as tf
 
 from command_line import errors

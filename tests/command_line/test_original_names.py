@@ -1,7 +1,5 @@
 """Names of the original release: each works, or says in one sentence what to use today."""
 
-from __future__ import annotations
-
 import importlib
 import re
 

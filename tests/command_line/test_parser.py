@@ -1,7 +1,5 @@
 """Command lines: what they mean, and what a mistake says."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import pathlib

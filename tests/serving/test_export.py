@@ -1,7 +1,5 @@
 """SavedModels: what a fresh process with TensorFlow alone computes from them."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The graph gives the ids of ``FullTokenizer`` and the rows of ``tasks.classifier.features``."""
 
-from __future__ import annotations
-
 import functools
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Input patterns and lines."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import pathlib

@@ -1,7 +1,5 @@
 """JSON objects in files."""
 
-from __future__ import annotations
-
 import pytest
 import tensorflow as tf
 

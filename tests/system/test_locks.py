@@ -1,7 +1,5 @@
 """Exclusive use of a directory."""
 
-from __future__ import annotations
-
 import logging
 import os
 

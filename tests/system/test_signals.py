@@ -1,7 +1,5 @@
 """Requests to stop: what a signal does, and what is restored after it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Worker processes: order, progress, deaths."""
 
-from __future__ import annotations
-
 import functools
 import os
 import pathlib

@@ -1,7 +1,5 @@
 """Examples in memory: the order of an epoch, padding, and the way back into order."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

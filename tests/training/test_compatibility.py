@@ -1,7 +1,5 @@
 """Which head a checkpoint has."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 

@@ -1,7 +1,5 @@
 """From flags to devices."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import platform

@@ -1,7 +1,5 @@
 """From flags to schedule, scopes and attention."""
 
-from __future__ import annotations
-
 import json
 import logging
 

@@ -1,7 +1,5 @@
 """The loop: what it saves, how it resumes, stops, accumulates and evaluates."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """What a running job shows and writes."""
 
-from __future__ import annotations
-
 import json
 import logging
 

@@ -1,7 +1,5 @@
 """Rows of different lengths in one array."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from training import ragged

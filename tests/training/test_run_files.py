@@ -1,7 +1,5 @@
 """eval_results.txt."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

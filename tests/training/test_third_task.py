@@ -1,7 +1,5 @@
 """A new task is one class over the driver: it trains, resumes, evaluates, predicts and exports."""
 
-from __future__ import annotations
-
 import pathlib
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tables of the user: columns, headers, labels, and messages about those that do not fit."""
 
-from __future__ import annotations
-
 import json
 import logging
 

@@ -1,7 +1,5 @@
 """Which sets and labels a classifier run has."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

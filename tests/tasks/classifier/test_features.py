@@ -1,7 +1,5 @@
 """Features against those of the original release, truncation token by token, and labels."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import logging

@@ -1,7 +1,5 @@
 """The table of tasks against real files, and the spellings of task names."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Scores against hand-worked values and against other formulas of the same quantities."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

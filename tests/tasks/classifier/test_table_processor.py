@@ -1,7 +1,5 @@
 """Rows, labels and headers that do not fit their task."""
 
-from __future__ import annotations
-
 import gzip
 import logging
 

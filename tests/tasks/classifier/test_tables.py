@@ -1,7 +1,5 @@
 """Reading tables: rows, and errors about rows that cannot be read."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 

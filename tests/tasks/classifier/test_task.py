@@ -1,7 +1,5 @@
 """Losses on the devices and scores on the host, each against NumPy."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Command lines of runs and predictions, and how they differ from earlier ones."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 

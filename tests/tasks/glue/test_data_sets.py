@@ -1,7 +1,5 @@
 """The data of a GLUE folder: rows, label shares and test sets."""
 
-from __future__ import annotations
-
 import pytest
 
 import tiny_glue

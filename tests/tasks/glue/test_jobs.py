@@ -1,7 +1,5 @@
 """Commands side by side: their logs, how they end, and how they are stopped."""
 
-from __future__ import annotations
-
 import functools
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Predictions in the form of a submission, and whether they are current."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

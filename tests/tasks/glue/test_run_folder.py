@@ -1,7 +1,5 @@
 """The files in the folders of a search: how they are read, and which are deleted."""
 
-from __future__ import annotations
-
 import pytest
 
 from tasks.glue import run_folder

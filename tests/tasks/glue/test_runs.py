@@ -1,7 +1,5 @@
 """Which runs the flags ask for, which ones a directory has, and their directories."""
 
-from __future__ import annotations
-
 import pytest
 
 from tasks.glue import options as glue_options

@@ -1,7 +1,5 @@
 """What follows when a run ends. No process is started: the tests write the files of the runs."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import re

@@ -1,7 +1,5 @@
 """The state of a run, from the files in its directory."""
 
-from __future__ import annotations
-
 import pathlib
 
 import pytest

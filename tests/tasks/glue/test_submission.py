@@ -1,7 +1,5 @@
 """The files of a GLUE submission, byte by byte."""
 
-from __future__ import annotations
-
 import os
 import zipfile
 

@@ -1,7 +1,5 @@
 """The best run, means, marks and tables, against numbers calculated by hand."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

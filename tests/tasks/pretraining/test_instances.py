@@ -1,7 +1,5 @@
 """Instances against an independent builder, written from the specification."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Masks: the draws are those of Python's own functions, shares hold, words stay together."""
 
-from __future__ import annotations
-
 import array
 import collections
 import random

@@ -1,7 +1,5 @@
 """The order of the records, and the batches made of them."""
 
-from __future__ import annotations
-
 import collections
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Record files: written whole or not at all, parsed, and checked before they are used."""
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

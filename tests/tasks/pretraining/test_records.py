@@ -1,7 +1,5 @@
 """Encoded records against TensorFlow's own protocol buffers."""
 
-from __future__ import annotations
-
 import pathlib
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """Cutting a corpus, and the processes that work on it: order, stops, deaths."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import random

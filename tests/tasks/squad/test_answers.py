@@ -1,7 +1,5 @@
 """Answers from logits: those of the original release, and what becomes of odd cases."""
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Which questions and answers a file gives, and what is said of the others."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Windows of whole files: those of the original release, from any number of processes."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 

@@ -1,7 +1,5 @@
 """Files of another shape end in one line that says where."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import sys

@@ -1,7 +1,5 @@
 """Logits of every window, once each."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The MRQA collection becomes files in the layout of SQuAD."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

@@ -1,7 +1,5 @@
 """The files of a prediction, whole or as they were."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

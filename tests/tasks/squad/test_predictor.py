@@ -1,7 +1,5 @@
 """What is predicted how often, and where a threshold is looked for; more in test_run_squad.py."""
 
-from __future__ import annotations
-
 import types
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Scores by the official rules, against published ones and worked by hand."""
 
-from __future__ import annotations
-
 import json
 import random
 

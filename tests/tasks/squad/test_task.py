@@ -1,7 +1,5 @@
 """Losses and scores of spans against NumPy; padding changes neither."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """From pieces back to the text of a context."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

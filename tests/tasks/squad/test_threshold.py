@@ -1,7 +1,5 @@
 """The file of a threshold, and which model it is of."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """TriviaQA's Wikipedia part becomes a file in the layout of SQuAD."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

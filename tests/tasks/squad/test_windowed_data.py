@@ -1,7 +1,5 @@
 """Question sets cut into windows: batches, answers, scores; more in test_run_squad.py."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow as tf

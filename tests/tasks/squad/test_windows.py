@@ -1,7 +1,5 @@
 """Where windows begin, which pieces each shows best, and where answers are in pieces."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
