@@ -190,10 +190,7 @@ class Trainer:
                 lambda context: batches.dataset(context, start)
             )
         )
-        if first:
-            self.state.mark_saved()
-        else:
-            self._save_step()  # a run begins with the checkpoint of step 0
+        self._save_step()  # a run begins with the checkpoint of step 0
         shown = progress.Training(
             first, last, self._run.log_steps, self._events, quiet=not self.is_chief
         )
@@ -203,23 +200,21 @@ class Trainer:
             while self.step < last and not stop.count:
                 before = self.step
                 self._advance(iterator, batches, shown)
-                if self.step > before and self._after_steps(last, bool(evaluate)) and evaluate:
+                if progress.is_time(before, self.step, self._run.save_checkpoints_steps, last):
+                    self._save_step()
+                if evaluate and progress.is_time(before, self.step, self._run.eval_steps, last):
                     self._keep_best(evaluate(), best)
-
-    def _next_stop(self, last: int) -> int:
-        """The next step at which the host has something to do."""
-        run = self._run
-        periods = [run.save_checkpoints_steps, run.log_steps, run.eval_steps, self._steps_per_call]
-        return min([last] + [(self.step // p + 1) * p for p in periods if p])
 
     def _advance(
         self, iterator: Iterator, batches: protocols.Batches, shown: progress.Training
     ) -> None:
         """Runs one or more steps and checks what came out."""
         assert self.state.train_step is not None and self._schedule is not None
-        before = self.step
-        last = self._schedule.total_steps
-        count = min(self._steps_per_call, self._next_stop(last) - before)
+        before, run = self.step, self._run
+        periods = (run.save_checkpoints_steps, run.log_steps, run.eval_steps, self._steps_per_call)
+        # The next step at which the host has something to do.
+        stop = min(self._schedule.total_steps, *((before // p + 1) * p for p in periods if p))
+        count = min(self._steps_per_call, stop - before)
         with _user_errors(batches):
             done = self.state.train_step.run(iterator, tf.constant(count))
             sums, weights, tokens, skipped, norm = (value.numpy() for value in done)
@@ -256,13 +251,6 @@ class Trainer:
             f"good checkpoint is {good}. Lower --learning_rate or warm up longer, and "
             f"run again"
         )
-
-    def _after_steps(self, last: int, evaluates: bool) -> bool:
-        """Saves when it is time; whether it is time to evaluate."""
-        step = self.step
-        if progress.is_time(step - 1, step, self._run.save_checkpoints_steps, last):
-            self._save_step()
-        return evaluates and progress.is_time(step - 1, step, self._run.eval_steps, last)
 
     def _save_step(self) -> None:
         if self.is_chief:

@@ -132,7 +132,8 @@ class Training:
     def _open_bar(self, step: int) -> None:
         if sys.stderr.isatty() and not self._quiet and step < self._last_step:
             self._around_bar.enter_context(tqdm_logging.logging_redirect_tqdm())
-            self._bar = tqdm.tqdm(total=self._last_step, initial=step, unit="step", file=sys.stderr)
+            bar = tqdm.tqdm(total=self._last_step, initial=step, unit="step", file=sys.stderr)
+            self._bar = self._around_bar.enter_context(bar)
 
     def _print(
         self, step: int, values: Mapping[str, float], rates: Mapping[str, float], left: str
@@ -147,8 +148,6 @@ class Training:
             self._bar.set_postfix_str(f"loss={values['loss']:.4g} {speeds.split()[0]} ex/s")
 
     def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
         self._around_bar.close()
 
 

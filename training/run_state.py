@@ -118,6 +118,7 @@ class RunState:
             _log.info("going on from %s; --init_checkpoint is ignored", newest)
         state = self._read_state(newest)
         restore.load_all(self._everything(), newest)
+        self._saved_step = self.step or -1  # step 0 is saved again, with the state of this run
         scale = self.train_step.loss_scale if self.train_step else None
         try:
             # A checkpoint of another program has no state.
@@ -137,12 +138,7 @@ class RunState:
         return origin.state
 
     def ensure_loaded(self, checkpoint: str = "", flag: str = "--eval_checkpoint") -> None:
-        """``restore_for_evaluation``, unless the model has these weights."""
-        if checkpoint != self.loaded_checkpoint:
-            self.restore_for_evaluation(checkpoint, flag)
-
-    def restore_for_evaluation(self, checkpoint: str = "", flag: str = "--eval_checkpoint") -> None:
-        """Gives the model trained weights; optimizer state is not needed.
+        """Gives the model trained weights, unless it has them; optimizer state is not needed.
 
         Args:
           checkpoint: what to evaluate; empty for the newest of the output directory, or the initial
@@ -153,6 +149,8 @@ class RunState:
           errors.UserError: there is none, it lacks variables that the metrics depend on, or it has
             more of an encoder than the model.
         """
+        if checkpoint == self.loaded_checkpoint:
+            return
         directory = self._run.output_dir
         newest = checkpoint or manager.latest(directory)
         if not checkpoint:
@@ -219,10 +217,6 @@ class RunState:
             prefix = self.save(self._run.output_dir, self._run.keep_checkpoint_max)
             self._saved_step = self.step
             _log.info("saved %s", prefix)
-
-    def mark_saved(self) -> None:
-        """Says that the output directory has a checkpoint of this step."""
-        self._saved_step = self.step
 
     def save_weights(self) -> str:
         """Writes the weights without optimizer state to <output_dir>/weights/."""

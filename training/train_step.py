@@ -81,10 +81,7 @@ class TrainStep:
         with strategy.scope():
             self.optimizer = optimization.AdamWeightDecay(trained)
             self.loss_scale = optimization.LossScale() if config.use_loss_scale else None
-        compute: Callable = self._loss_and_gradients
-        self._compute = (
-            tf.function(compute, jit_compile=True, autograph=False) if config.xla else compute
-        )
+        self._compute = _compiled(self._loss_and_gradients, config.xla)
 
     # AutoGraph would rewrite all that is called here, and double the time of the first step.
     @tf.function(autograph=False)
@@ -213,6 +210,15 @@ class TrainStep:
         return gradients, tf.stack(sums), tf.stack(metric_weights)
 
 
+def _compiled(function: Callable, xla: bool) -> Callable:
+    """The function itself, or a call of its XLA form, if requested."""
+    if not xla:
+        return function
+    compiled = tf.function(function, jit_compile=True, autograph=False)
+    # strategy.run must not see the compiled function itself: it would compile all replicas as one.
+    return lambda *arguments: compiled(*arguments)
+
+
 def make_evaluation(
     task: protocols.Task, strategy: tf.distribute.Strategy, xla: bool
 ) -> Callable[[Iterator], tf.Tensor]:
@@ -226,15 +232,11 @@ def make_evaluation(
         pairs = task.sums(batch, training=False)
         return tf.stack([tf.stack([pairs[name][i] for name in task.metrics]) for i in (0, 1)])
 
-    compute = tf.function(sums, jit_compile=True, autograph=False) if xla else sums
-
-    # strategy.run must not see the compiled function itself: it would compile all replicas as one.
-    def on_replica(batch: protocols.Batch) -> tf.Tensor:
-        return compute(batch)
+    compute = _compiled(sums, xla)
 
     @tf.function(autograph=False)
     def evaluate(iterator: Iterator) -> tf.Tensor:
-        return strategy.reduce("SUM", strategy.run(on_replica, args=(next(iterator),)), axis=None)
+        return strategy.reduce("SUM", strategy.run(compute, args=(next(iterator),)), axis=None)
 
     return evaluate
 
@@ -255,14 +257,11 @@ def make_prediction(
       A function that returns the tensors of each local replica, and raises
       tf.errors.OutOfRangeError at the end.
     """
-    compute = tf.function(outputs, jit_compile=True, autograph=False) if xla else outputs
-
-    def on_replica(batch: protocols.Batch) -> dict[str, tf.Tensor]:
-        return compute(batch)
+    compute = _compiled(outputs, xla)
 
     @tf.function(autograph=False)
     def predict(iterator: Iterator) -> dict[str, tuple[tf.Tensor, ...]]:
-        found = strategy.run(on_replica, args=(next(iterator),))
-        return {name: strategy.experimental_local_results(x) for name, x in found.items()}
+        results = strategy.run(compute, args=(next(iterator),))
+        return {name: strategy.experimental_local_results(x) for name, x in results.items()}
 
     return predict

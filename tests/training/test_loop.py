@@ -113,14 +113,14 @@ def test_a_resumed_run_equals_an_unbroken_one_bit_for_bit(data, tmp_path, precis
 
 def _train_until(trainer, batches, schedule, stop):
     """Trains and sends this process SIGTERM when a step is reached."""
-    after = trainer._after_steps
+    advance = trainer._advance
 
-    def watch(last, evaluate):
-        after(last, evaluate)
-        if trainer.step == stop < last:
+    def watch(*arguments):
+        advance(*arguments)
+        if trainer.step == stop < schedule.total_steps:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    trainer._after_steps = watch
+    trainer._advance = watch
     assert _train(trainer, batches, schedule) is (stop == schedule.total_steps)
 
 
@@ -371,19 +371,19 @@ def test_an_evaluation_lost_to_a_kill_is_made_up_for(data, tmp_path):
 
 def test_evaluation_needs_trained_weights(data, tmp_path):
     with pytest.raises(errors.UserError, match="nothing to evaluate"):
-        _trainer(tmp_path).state.restore_for_evaluation()
+        _trainer(tmp_path).state.ensure_loaded()
     _train(_trainer(tmp_path / "first"), _batches(data), _schedule(2))
     first = tiny.read_checkpoint(tmp_path / "first/model.ckpt-2")
     encoder = {n: v for n, v in first.items() if n.startswith("bert/") and "adam" not in n}
     prefix = manager.save(str(tmp_path / "encoder"), 2, encoder)
     with pytest.raises(errors.UserError, match="lacks cls/.*untrained head"):
-        _trainer(tmp_path / "none", init=prefix).state.restore_for_evaluation()
+        _trainer(tmp_path / "none", init=prefix).state.ensure_loaded()
     # Masked words alone need no next-sentence head.
     without = {n: v for n, v in first.items() if "adam" not in n and "seq_rel" not in n}
     prefix = manager.save(str(tmp_path / "mlm"), 2, without)
-    _trainer(tmp_path / "none", objective="mlm", init=prefix).state.restore_for_evaluation()
+    _trainer(tmp_path / "none", objective="mlm", init=prefix).state.ensure_loaded()
     with pytest.raises(errors.UserError, match="untrained head"):
-        _trainer(tmp_path / "none", init=prefix).state.restore_for_evaluation()
+        _trainer(tmp_path / "none", init=prefix).state.ensure_loaded()
 
 
 def test_what_can_be_evaluated(data, tmp_path):
@@ -396,7 +396,7 @@ def test_what_can_be_evaluated(data, tmp_path):
     wanted = trainer.evaluate(_batches(data, seed=None))
     for checkpoint, step in ((weights, 2), (str(tmp_path / "model.ckpt-2.index"), 2), (bare, 0)):
         other = _trainer(tmp_path / "other", random_seed=4)
-        other.state.restore_for_evaluation(checkpoint)
+        other.state.ensure_loaded(checkpoint)
         found = other.evaluate(_batches(data, seed=None))
         assert found == pytest.approx({**wanted, "global_step": step}, abs=1e-6)
 
