@@ -67,18 +67,17 @@ def is_decayed(name: str) -> bool:
     return _NOT_DECAYED.search(name) is None
 
 
-def clip(gradients: Sequence[tf.Tensor], limit: float = CLIP_NORM) -> tuple[list, tf.Tensor]:
-    """Scales gradients so that their common norm is at most ``limit``.
+def clip(gradients: Sequence[tf.Tensor]) -> tuple[list, tf.Tensor]:
+    """Scales gradients so that their common norm is at most CLIP_NORM.
 
     Args:
       gradients: float32, any shapes, dense.
-      limit: the largest norm that stays as it is.
 
     Returns:
       The gradients and their norm before clipping, float32 []; not finite when any gradient is not.
     """
     norm = tf.linalg.global_norm(gradients)
-    return [gradient * (limit / tf.maximum(norm, limit)) for gradient in gradients], norm
+    return [gradient * (CLIP_NORM / tf.maximum(norm, CLIP_NORM)) for gradient in gradients], norm
 
 
 class AdamWeightDecay(tf.Module):
@@ -91,20 +90,13 @@ class AdamWeightDecay(tf.Module):
     def __init__(self, variables: Mapping[str, tf.Variable]):
         super().__init__(name="optimizer")
         self._variables = dict(variables)
-        self.m = {name: self._moment(name + "/adam_m") for name in variables}
-        self.v = {name: self._moment(name + "/adam_v") for name in variables}
-
-    def _moment(self, name: str) -> tf.Variable:
-        shape = self._variables[name.rpartition("/")[0]].shape
-        return tf.Variable(tf.zeros(shape), trainable=False, name=name)
+        self.m = {name: _zeros(x.shape, f"{name}/adam_m") for name, x in variables.items()}
+        self.v = {name: _zeros(x.shape, f"{name}/adam_v") for name, x in variables.items()}
 
     def slots(self) -> dict[str, tf.Variable]:
         """The moments by checkpoint name."""
-        return {
-            f"{name}/adam_{letter}": slot
-            for letter, slots in (("m", self.m), ("v", self.v))
-            for name, slot in slots.items()
-        }
+        m = {f"{name}/adam_m": moment for name, moment in self.m.items()}
+        return m | {f"{name}/adam_v": moment for name, moment in self.v.items()}
 
     def apply(self, gradients: Sequence[tf.Tensor], rate: tf.Tensor) -> None:
         """Updates all variables; inside a strategy, call it in replica context.
@@ -143,6 +135,10 @@ class AdamWeightDecay(tf.Module):
                     grad=gradient,
                     **scalars,
                 )
+
+
+def _zeros(shape: tf.TensorShape, name: str) -> tf.Variable:
+    return tf.Variable(tf.zeros(shape), trainable=False, name=name)
 
 
 class LossScale(tf.Module):

@@ -3,6 +3,8 @@
 import os
 from collections.abc import Iterable
 
+from system import inputs
+
 # Patterns: what follows the prefix in a file's name, and what follows that during the writing.
 PART = r"\.(?:index|meta|data-\d{5}-of-\d{5}|state\.json)"
 
@@ -22,17 +24,9 @@ def run_directories(paths: Iterable[str]) -> list[str]:
     for path in paths:
         if not path:
             continue
-        directory = path if _is_directory(path) else os.path.dirname(path) or "."
+        directory = path if inputs.is_directory(path) else os.path.dirname(path) or "."
         directories.append(directory)
         absolute = directory.rstrip("/") if "://" in directory else os.path.abspath(directory)
         if os.path.basename(absolute) in ("best", "weights"):
             directories.append(os.path.dirname(absolute))
     return directories
-
-
-def _is_directory(path: str) -> bool:
-    if "://" not in path:
-        return os.path.isdir(path)
-    import tensorflow as tf
-
-    return tf.io.gfile.isdir(path)

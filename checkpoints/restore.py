@@ -4,7 +4,7 @@ import dataclasses
 import logging
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import tensorflow as tf
 
@@ -154,7 +154,7 @@ def load_matching(
         tuple(name for name in variables if name not in checkpoint.shapes),
         (*(name for name in checkpoint.shapes if name not in variables), *checkpoint.ignored),
     )
-    _assign(variables, checkpoint, report.loaded)
+    _assign({name: variables[name] for name in report.loaded}, checkpoint)
     if log_variables:
         _log_variables(variables, set(report.loaded))
     _log_report(report, source)
@@ -215,17 +215,13 @@ def load_all(variables: Mapping[str, tf.Variable], prefix: str) -> None:
             "--output_dir"
         )
     with manager.recovery_hint(prefix):
-        _assign(variables, checkpoint, variables)
+        _assign(variables, checkpoint)
     _log.info("restored %d variables from %s", len(variables), prefix)
 
 
-def _assign(
-    variables: Mapping[str, tf.Variable],
-    checkpoint: tf_checkpoint.NamedArrays,
-    names: Iterable[str],
-) -> None:
-    for name in names:  # one by one, so that memory never holds a large model twice
-        variable = variables[name]
+def _assign(variables: Mapping[str, tf.Variable], checkpoint: tf_checkpoint.NamedArrays) -> None:
+    # One by one, so that memory never holds a large model twice.
+    for name, variable in variables.items():
         value = checkpoint.read([name])[name]
         variable.assign(value.astype(variable.dtype.as_numpy_dtype, copy=False))
 

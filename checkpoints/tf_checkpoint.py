@@ -18,6 +18,9 @@ from checkpoints import file_names
 from command_line import errors
 from system import atomic_files
 
+# What TensorFlow's reader raises for damaged files, whatever the damage.
+_READ_ERRORS = (tf.errors.OpError, IndexError, RuntimeError, UnicodeDecodeError)
+
 
 class NamedArrays(Protocol):
     """Named arrays in a file, under the names of this project.
@@ -59,7 +62,7 @@ class Checkpoint:
             self._reader = py_checkpoint_reader.NewCheckpointReader(prefix)
             shapes = self._reader.get_variable_to_shape_map()
             types = self._reader.get_variable_to_dtype_map()
-        except _read_errors() as error:
+        except _READ_ERRORS as error:
             raise errors.UserError(
                 f"{self._index()}: not a TensorFlow checkpoint, or damaged: {errors.reason(error)}"
             ) from None
@@ -85,7 +88,7 @@ class Checkpoint:
                 raise KeyError(name)
             try:
                 values[name] = self._reader.get_tensor(name)
-            except _read_errors() as error:
+            except _READ_ERRORS as error:
                 data = [path for path in files(self.path) if ".data-" in path]
                 damaged = data[0] if len(data) == 1 else self.path
                 raise errors.UserError(
@@ -204,8 +207,3 @@ def files(prefix: str, ending: str = "") -> list[str]:
     names = [name for name in tf.io.gfile.listdir(directory or ".") if pattern.fullmatch(name)]
     names.sort(key=lambda name: (not name.endswith(".index"), name))
     return [os.path.join(directory, name) for name in names]
-
-
-def _read_errors() -> tuple[type[Exception], ...]:
-    """What TensorFlow's reader raises for damaged files, whatever the damage."""
-    return (tf.errors.OpError, IndexError, RuntimeError, UnicodeDecodeError)

@@ -24,17 +24,14 @@ class BiLstm(tf.Module):
         super().__init__(name="bilstm")
         if width % 2:
             raise ValueError(f"a BiLSTM of odd width {width}; its directions are half as wide")
-        self._units = width // 2
-        self._kernels = []
+        self._variables = []
         with self.name_scope:
             for direction in ("forward", "backward"):
                 with tf.name_scope(direction):
-                    kernel = initializer.normal("kernel", [width, 4 * self._units])
-                    recurrent = initializer.normal(
-                        "recurrent_kernel", [self._units, 4 * self._units]
-                    )
-                    bias = initializer.constant("bias", [4 * self._units], 0.0)
-                self._kernels.append((kernel, recurrent, bias))
+                    kernel = initializer.normal("kernel", [width, 2 * width])
+                    recurrent = initializer.normal("recurrent_kernel", [width // 2, 2 * width])
+                    bias = initializer.constant("bias", [2 * width], 0.0)
+                self._variables.append((kernel, recurrent, bias))
 
     def __call__(
         self,
@@ -42,21 +39,17 @@ class BiLstm(tf.Module):
         input_mask: tf.Tensor,  # int32 [B, F]
     ) -> tuple[tf.Tensor, tf.Tensor]:  # float32 [B, F, H]; float32 [B, H], after the last token
         real = tf.cast(input_mask > 0, tf.float32)[:, :, None]
-        forward = self._run(states, real, *self._kernels[0])
-        backward = self._run(states[:, ::-1], real[:, ::-1], *self._kernels[1])
+        forward = self._run(states, real, self._variables[0])
+        backward = self._run(states[:, ::-1], real[:, ::-1], self._variables[1])
         last = tf.concat([forward[:, -1], backward[:, -1]], -1)
         return tf.concat([forward, backward[:, ::-1]], -1) * real, last
 
     def _run(
-        self,
-        states: tf.Tensor,
-        real: tf.Tensor,
-        kernel: tf.Variable,
-        recurrent: tf.Variable,
-        bias: tf.Variable,
+        self, states: tf.Tensor, real: tf.Tensor, variables: tuple[tf.Variable, ...]
     ) -> tf.Tensor:  # [B, F, H / 2]
+        kernel, recurrent, bias = variables
         inputs = tf.einsum("bfh,hg->fbg", states, kernel) + bias
-        start = tf.zeros([tf.shape(states)[0], self._units])
+        start = tf.zeros([tf.shape(states)[0], recurrent.shape[0]])
 
         def step(carry: _Pair, inputs_and_mask: _Pair) -> _Pair:
             hidden, cell = carry

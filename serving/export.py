@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from command_line import errors, options
 from serving import graph_tokenizer
-from system import atomic_files
+from system import atomic_files, inputs
 
 Outputs = dict[str, tf.Tensor]
 Signatures = dict[str, tf.types.experimental.Callable]
@@ -64,7 +64,7 @@ def save_classifier(
         **ids_signatures(outputs, task.model.encoder.config.max_position_embeddings),
         "from_text": _text_signature(outputs, tokenizer, max_seq_length),
     }
-    assets = {"vocab.txt": _read(text.vocab_file)}
+    assets = {"vocab.txt": inputs.read_bytes(text.vocab_file)}
     if labels:
         assets["labels.txt"] = "".join(f"{label}\n" for label in labels).encode()
     save(path, [task, tokenizer], signatures, assets)
@@ -97,12 +97,7 @@ def save_span_model(path: str, task: Any, text: options.TokenizerOptions) -> Non
         return {**logits, "unique_ids": tf.identity(unique_ids)}
 
     signatures["with_unique_ids"] = with_unique_ids
-    save(path, [task], signatures, {"vocab.txt": _read(text.vocab_file)})
-
-
-def _read(path: str) -> bytes:
-    with tf.io.gfile.GFile(path, "rb") as file:
-        return file.read()
+    save(path, [task], signatures, {"vocab.txt": inputs.read_bytes(text.vocab_file)})
 
 
 def ids_signatures(function: Callable[..., Outputs], max_length: int) -> Signatures:

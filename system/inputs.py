@@ -55,7 +55,7 @@ def expand(flag: str, patterns: str) -> list[str]:
 def _matches(flag: str, item: str) -> list[str]:
     if is_file(item):
         return [item]
-    if _files(item).isdir(item):
+    if is_directory(item):
         raise errors.UserError(
             f"--{flag}: {item} is a directory; give the files in it, such as {item}/*"
         )
@@ -64,7 +64,12 @@ def _matches(flag: str, item: str) -> list[str]:
 
 def is_file(path: str) -> bool:
     """Whether there is an ordinary file, which a directory or a pipe is not."""
-    return _files(path).exists(path) and not _files(path).isdir(path)
+    return _files(path).exists(path) and not is_directory(path)
+
+
+def is_directory(path: str) -> bool:
+    """Whether there is a directory."""
+    return _files(path).isdir(path)
 
 
 class _Local:
@@ -89,6 +94,12 @@ def _files(path: str) -> Any:
 def size(path: str) -> int:
     """Bytes of a file as it is stored."""
     return _files(path).stat(path).length if "://" in path else os.path.getsize(path)
+
+
+def read_bytes(path: str) -> bytes:
+    """The contents of a file."""
+    with open_binary(path) as file:
+        return file.read()
 
 
 def open_binary(path: str) -> IO[bytes]:

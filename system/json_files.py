@@ -22,8 +22,7 @@ def read_object(path: str, cure: str = "") -> dict[str, Any] | None:
     """
     if not inputs.is_file(path):
         return None
-    with inputs.open_binary(path) as file:
-        data = file.read()
+    data = inputs.read_bytes(path)
     try:
         value = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:

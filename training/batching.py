@@ -138,22 +138,15 @@ class FeatureBatches:
         batches = tf.data.Dataset.from_generator(slices, output_signature=self._spec(shard.rows))
         return prefetch(batches, shard)
 
-    def to_user_error(self, error: tf.errors.OpError) -> errors.UserError | None:
-        """See ``raised_user_error``."""
-        return raised_user_error(error)
+    to_user_error = staticmethod(raised_user_error)
 
     def _rows(self, start: int) -> Iterator[np.ndarray]:
         """Examples of each global batch, the longest first."""
-        for rows in self._sorted_by_length() if self._seed is None else self._shuffled(start):
-            yield rows[np.argsort(-self._row_lengths[rows], kind="stable")]
-
-    def _sorted_by_length(self) -> Iterator[np.ndarray]:
-        order = np.argsort(-self._row_lengths, kind="stable")
-        for first in range(0, self.num_examples, self.batch_size):
-            yield order[first : first + self.batch_size]
-
-    def _shuffled(self, start: int) -> Iterator[np.ndarray]:
-        assert self._seed is not None
+        if self._seed is None:
+            order = np.argsort(-self._row_lengths, kind="stable")
+            for first in range(0, self.num_examples, self.batch_size):
+                yield order[first : first + self.batch_size]
+            return
         epoch, skip = divmod(start, self.num_examples)
         remaining = permutation(self.num_examples, self._seed, epoch)[skip:]
         while True:
@@ -161,8 +154,8 @@ class FeatureBatches:
                 epoch += 1
                 next_epoch = permutation(self.num_examples, self._seed, epoch)
                 remaining = np.concatenate([remaining, next_epoch])
-            yield remaining[: self.batch_size]
-            remaining = remaining[self.batch_size :]
+            rows, remaining = remaining[: self.batch_size], remaining[self.batch_size :]
+            yield rows[np.argsort(-self._row_lengths[rows], kind="stable")]
 
     def _padded_length(self, rows: np.ndarray) -> int:
         longest = max(1, int(self._row_lengths[rows].max()))

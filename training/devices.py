@@ -9,8 +9,6 @@ import tensorflow as tf
 
 from command_line import errors, options
 
-COMPUTE_DTYPES = {"float32": tf.float32, "bfloat16": tf.bfloat16, "float16": tf.float16}
-
 
 def create_strategy(flags: options.DeviceOptions) -> tf.distribute.Strategy:
     """Sets up the requested devices; call it before anything else uses TensorFlow.

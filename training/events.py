@@ -4,12 +4,9 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
-from system import atomic_files
-
-if TYPE_CHECKING:
-    import tensorflow as tf
+from system import atomic_files, inputs
 
 
 class Events:
@@ -21,7 +18,8 @@ class Events:
 
     def __init__(self, directory: str | None):
         self._directory = directory
-        self._writer: tf.summary.SummaryWriter | None = None
+        self._path = os.path.join(directory or "", "metrics.jsonl")
+        self._writer: Any = None
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         """Appends the values of one step."""
@@ -41,16 +39,14 @@ class Events:
             for name, value in values.items():
                 tf.summary.write(name, tf.constant(value, tf.float32), metadata=metadata)
         self._writer.flush()
-        path = os.path.join(self._directory, "metrics.jsonl")
-        with tf.io.gfile.GFile(path, "a") as file:
+        with tf.io.gfile.GFile(self._path, "a") as file:
             file.write(json.dumps({"step": step, **values}) + "\n")
 
     def cut(self, step: int) -> None:
         """Drops the rows of metrics.jsonl after a step, those of steps that a killed run lost."""
-        rows = self._rows()
-        if self._directory is not None and rows:
+        if rows := self._rows():
             text = "".join(f"{row}\n" for row in rows if _step_of(row) <= step)
-            atomic_files.write_text(os.path.join(self._directory, "metrics.jsonl"), text)
+            atomic_files.write_text(self._path, text)
 
     def has_evaluation(self, step: int) -> bool:
         """Whether metrics.jsonl has the results of an evaluation at a step."""
@@ -60,15 +56,9 @@ class Events:
         )
 
     def _rows(self) -> list[str]:
-        if self._directory is None:
+        if self._directory is None or not inputs.is_file(self._path):
             return []
-        import tensorflow as tf
-
-        path = os.path.join(self._directory, "metrics.jsonl")
-        if not tf.io.gfile.exists(path):
-            return []
-        with tf.io.gfile.GFile(path) as file:
-            return file.read().splitlines()
+        return [row.decode() for row in inputs.read_lines(self._path)]
 
 
 def _step_of(row: str) -> float:

@@ -166,7 +166,7 @@ class FineTuning(abc.ABC):
         with self._strategy.scope():
             encoder = modeling.BertModel(
                 self.config,
-                compute_dtype=devices.COMPUTE_DTYPES[flags.device.precision],
+                compute_dtype=tf.as_dtype(flags.device.precision),
                 static_shapes=flags.device.static_shapes,
                 seed=flags.run.random_seed,
             )

@@ -108,7 +108,7 @@ def _create_trainer(
         objective = objectives.create_objective(
             data.objective,
             config,
-            compute_dtype=devices.COMPUTE_DTYPES[device.precision],
+            compute_dtype=tf.as_dtype(device.precision),
             static_shapes=device.static_shapes,
             seed=run.random_seed,
         )
