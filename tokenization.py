@@ -339,8 +339,6 @@ class BasicTokenizer:
         """The words of a text."""
         if type(text) is not str:
             text = convert_to_unicode(text)
-        if self._protected is None:
-            return self._words(text)
         words = []
         for part, is_protected in self._parts(text):
             words += [part] if is_protected else self._words(part)

@@ -150,8 +150,7 @@ def clean_leftovers(directory: str) -> list[str]:
             (tf.io.gfile.rmtree if tf.io.gfile.isdir(path) else tf.io.gfile.remove)(path)
             removed.append(name)
     if removed:
-        names_text = errors.some(removed)
-        _log.info("%s: removed what an interrupted save left: %s", directory, names_text)
+        _log.info("%s: removed what an interrupted save left: %s", directory, errors.some(removed))
     unlisted = sorted(
         name for name in complete - listed_names if re.fullmatch(_CHECKPOINT_NAME, name)
     )

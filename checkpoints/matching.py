@@ -144,8 +144,7 @@ def foreign_model_reason(model: Shapes, file: Shapes) -> str:
     """
     different = shape_difference(model, file)
     lacking = [name for name in weights_only(model) if name not in file]
-    surplus = [name for name in weights_only(file) if name not in model]
-    surplus = [name for name in surplus if name.startswith("bert/")]
+    surplus = [n for n in weights_only(file) if n.startswith("bert/") and n not in model]
     if different or not (lacking or surplus):
         return different
     return f"it lacks {errors.some(lacking)}" if lacking else f"it also has {errors.some(surplus)}"

@@ -142,17 +142,10 @@ def pack(
     kept_b = tf.minimum(length_b, room - kept_a)
     cls = tf.fill([tf.size(length_a), 1], cls_id)
     sep = tf.fill([tf.size(length_a), 1], sep_id)
-    parts = [
-        cls,
-        _truncate_rows(ids_a, kept_a),
-        sep,
-        _truncate_rows(ids_b, kept_b),
-        _truncate_rows(sep, has_b),
-    ]
-    ids = tf.concat(parts, 1)
-    lengths = ids.row_lengths()
+    ids_a, ids_b = _truncate_rows(ids_a, kept_a), _truncate_rows(ids_b, kept_b)
+    ids = tf.concat([cls, ids_a, sep, ids_b, _truncate_rows(sep, has_b)], 1)
     padded = ids.to_tensor()
-    mask = tf.sequence_mask(lengths, tf.shape(padded)[1], tf.int32)
+    mask = tf.sequence_mask(ids.row_lengths(), tf.shape(padded)[1], tf.int32)
     return Inputs(padded, mask, mask - tf.sequence_mask(kept_a + 2, tf.shape(padded)[1], tf.int32))
 
 

@@ -10,12 +10,11 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import tensorflow as tf
-
 import modeling
 from checkpoints import file_names, manager, restore, tf_checkpoint
 from command_line import errors, options
 from nn import functions
+from system import inputs
 from training import label_files, run_files
 
 _log = logging.getLogger(__name__)
@@ -81,9 +80,9 @@ class Origin:
                 if isinstance(contents, dict) and contents:
                     values |= {name: contents, f"{name}_path": path}
             path = os.path.join(directory, label_files.LABELS_FILE)
-            if tf.io.gfile.exists(path):
-                with tf.io.gfile.GFile(path) as file:
-                    values |= {"labels": tuple(file.read().splitlines()), "labels_path": path}
+            if inputs.is_file(path):
+                labels = tuple(inputs.read_bytes(path).decode().splitlines())
+                values |= {"labels": labels, "labels_path": path}
         return cls(checkpoint, **values)
 
     def check_config(self, config: modeling.BertConfig, config_file: str) -> None:
@@ -134,12 +133,9 @@ class Origin:
         """Names flags by which texts become other tokens than those the model was trained on."""
         if "do_lower_case" not in self.flags:  # pre-training reads no text
             return
-        for name, used, trained in zip(
-            ("do_lower_case", "strip_accents"),
-            _text_rules(vars(text)),
-            _text_rules(self.flags),
-            strict=True,
-        ):
+        names = ("do_lower_case", "strip_accents")
+        rules = zip(names, _text_rules(vars(text)), _text_rules(self.flags), strict=True)
+        for name, used, trained in rules:
             if used != trained:
                 _log.warning(
                     "--%s=%s, but %s was trained with %s (%s)",

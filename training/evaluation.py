@@ -37,10 +37,6 @@ def selected_checkpoints(run: options.RunOptions) -> list[str]:
 def check_selection(run: options.RunOptions, trains: bool) -> None:
     """Finds out before the work whether there is, or will be, what --eval_checkpoint means.
 
-    Args:
-      run: the flags.
-      trains: whether the run trains, which makes checkpoints.
-
     Raises:
       errors.UserError: it names no checkpoint.
       errors.FlagError: training will not keep a best one.

@@ -275,11 +275,6 @@ def read_config(
 ) -> modeling.BertConfig:
     """Reads --bert_config_file; attention is left-to-right where the checkpoint was trained so.
 
-    Args:
-      model: names the config.
-      max_seq_length: of the task.
-      origin: of the checkpoint that is used.
-
     Raises:
       errors.UserError: a config that cannot be, or is not the checkpoint's.
       errors.FlagError: sequences longer than the model's positions.
@@ -306,11 +301,8 @@ def create_tokenizer(
 ) -> tokenization.FullTokenizer:
     """Makes the tokenizer, and checks it against the model and its checkpoint.
 
-    Args:
-      text: the flags.
-      config: of the model.
-      init_checkpoint: its name may tell its case.
-      origin: of the checkpoint; a warning says where it was trained on other tokens.
+    The name of ``init_checkpoint`` may tell its letter case. A warning names the flags with which
+    the checkpoint of ``origin`` was trained on other tokens.
 
     Raises:
       errors.UserError: it does not fit.
@@ -327,10 +319,7 @@ def create_schedule(
 ) -> optimization.Schedule:
     """The learning rate over --num_train_epochs; the last step is counted as the original did.
 
-    Args:
-      optimizer: the peak.
-      tuning: batch size, epochs and warm-up.
-      examples: rows or questions of an epoch.
+    ``examples`` counts the rows or questions of an epoch.
 
     Raises:
       errors.FlagError: more steps than can be counted.

@@ -119,7 +119,10 @@ class Training:
         if self._is_first:
             self._is_first = False
             self._start_step, self._start_time = step, now
-            self._open_bar(step)
+            if sys.stderr.isatty() and not self._quiet and step < self._last_step:
+                self._around_bar.enter_context(tqdm_logging.logging_redirect_tqdm())
+                bar = tqdm.tqdm(total=self._last_step, initial=step, unit="step", file=sys.stderr)
+                self._bar = self._around_bar.enter_context(bar)
 
     def _time_left(self, step: int, now: float) -> str:
         """The end of a line with the time left; empty while the rate is unknown."""
@@ -129,12 +132,6 @@ class Training:
         seconds = (now - self._start_time) / done * (self._last_step - step)
         return f" | {duration(seconds)} left"
 
-    def _open_bar(self, step: int) -> None:
-        if sys.stderr.isatty() and not self._quiet and step < self._last_step:
-            self._around_bar.enter_context(tqdm_logging.logging_redirect_tqdm())
-            bar = tqdm.tqdm(total=self._last_step, initial=step, unit="step", file=sys.stderr)
-            self._bar = self._around_bar.enter_context(bar)
-
     def _print(
         self, step: int, values: Mapping[str, float], rates: Mapping[str, float], left: str
     ) -> None:
@@ -142,8 +139,7 @@ class Training:
         speeds = " ".join(
             f"{value:.1f} {name.replace('_per_second', '/s')}" for name, value in rates.items()
         )
-        line = f"step {step}/{self._last_step} {results} | {speeds}{left}"
-        _log.info("%s", line)
+        _log.info("step %d/%d %s | %s%s", step, self._last_step, results, speeds, left)
         if self._bar is not None:
             self._bar.set_postfix_str(f"loss={values['loss']:.4g} {speeds.split()[0]} ex/s")
 

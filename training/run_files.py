@@ -41,13 +41,10 @@ def flags_by_name(groups: Iterable[Any]) -> dict[str, Any]:
 def write_run_description(
     directory: str, devices: Sequence[str], groups: Iterable[Any], config: str
 ) -> None:
-    """Writes what the newest run was, and the config that belongs to the checkpoints.
+    """Writes run.json, what the newest run was, and ``config`` as bert_config.json.
 
-    Args:
-      directory: made where it is missing; gets run.json and bert_config.json.
-      devices: their names.
-      groups: the resolved flags.
-      config: text of the second file.
+    The directory is made where it is missing; ``devices`` has the names of the devices, ``groups``
+    the resolved flags.
     """
     description = {
         "flags": flags_by_name(groups),

@@ -73,7 +73,7 @@ class RunState:
         self._run = run
         self._init_checkpoint = init_checkpoint
         self._signature = signature
-        self._metadata = dict(metadata or {})
+        self._description = {"kind": signature, **(metadata or {})}
         self._reinitialize = reinitialize
         self._saved_step = -1
         self._variables_listed = False
@@ -203,8 +203,7 @@ class RunState:
 
     def save(self, directory: str, keep: int, **more: float) -> str:
         """Writes everything that a resumed run needs, and ``more`` into the state beside it."""
-        state = {"examples_seen": self.examples_seen, "kind": self._signature, **self._metadata}
-        state |= more
+        state: dict[str, Any] = {"examples_seen": self.examples_seen, **self._description, **more}
         scale = self.train_step.loss_scale if self.train_step else None
         if scale:
             state["loss_scale"] = float(scale.scale.numpy())
@@ -222,8 +221,7 @@ class RunState:
         """Writes the weights without optimizer state to <output_dir>/weights/."""
         directory = os.path.join(self._run.output_dir, "weights")
         values = {**self.variables, "global_step": self.global_step}
-        state = {"kind": self._signature, **self._metadata}
-        return manager.save(directory, self.step, values, keep=1, state=state)
+        return manager.save(directory, self.step, values, keep=1, state=self._description)
 
     def keep_if_best(self, results: Mapping[str, float], best: BestMetric) -> None:
         """Saves to <output_dir>/best what is better than the checkpoint there."""
