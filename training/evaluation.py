@@ -18,10 +18,10 @@ def selected_checkpoints(run: options.RunOptions) -> list[str]:
       errors.UserError: it means none.
     """
     if run.eval_checkpoint == "all":
-        found = manager.listed(run.output_dir)
-        if not found:
+        checkpoints = manager.listed(run.output_dir)
+        if not checkpoints:
             raise errors.UserError(f"--eval_checkpoint=all: no checkpoint in {run.output_dir}")
-        return found
+        return checkpoints
     if run.eval_checkpoint == "best":
         directory = os.path.join(run.output_dir, "best")
         best = manager.latest(directory)

@@ -158,9 +158,6 @@ class Trainer:
             if missed_evaluation:
                 self._keep_best(missed_evaluation(), best)
             self._loop(batches, evaluate, best)
-        if self.step < last:
-            self._save_step()
-            _log.info("stopped at step %d; the same command goes on from there", self.step)
         return self.step >= last
 
     def _evaluation_is_missing(self, step: int, last: int) -> bool:
@@ -185,11 +182,8 @@ class Trainer:
         """Steps until the last one, or until a signal."""
         assert self._schedule is not None
         first, last, start = self.step, self._schedule.total_steps, self.state.examples_seen
-        iterator = iter(
-            self._strategy.distribute_datasets_from_function(
-                lambda context: batches.dataset(context, start)
-            )
-        )
+        distribute = self._strategy.distribute_datasets_from_function
+        iterator = iter(distribute(lambda context: batches.dataset(context, start)))
         self._save_step()  # a run begins with the checkpoint of step 0
         shown = progress.Training(
             first, last, self._run.log_steps, self._events, quiet=not self.is_chief
@@ -204,6 +198,9 @@ class Trainer:
                     self._save_step()
                 if evaluate and progress.is_time(before, self.step, self._run.eval_steps, last):
                     self._keep_best(evaluate(), best)
+        if self.step < last:
+            self._save_step()
+            _log.info("stopped at step %d; the same command goes on from there", self.step)
 
     def _advance(
         self, iterator: Iterator, batches: protocols.Batches, shown: progress.Training
@@ -317,8 +314,8 @@ class Trainer:
         if outputs not in self._predict_batch:
             made = train_step.make_prediction(indexed, self._strategy, self._xla)
             self._predict_batch[outputs] = made
-        for found in self._iterate("predicted", batches, self._predict_batch[outputs]):
-            arrays = {n: np.concatenate([x.numpy() for x in parts]) for n, parts in found.items()}
+        for results in self._iterate("predicted", batches, self._predict_batch[outputs]):
+            arrays = {n: np.concatenate([x.numpy() for x in xs]) for n, xs in results.items()}
             rows = arrays.pop(batching.INDEX)
             real = rows >= 0
             yield rows[real], {name: x[real] for name, x in arrays.items()}
@@ -332,11 +329,11 @@ class Trainer:
         while True:
             try:
                 with _user_errors(batches):
-                    found = run(data)
+                    results = run(data)
             except tf.errors.OutOfRangeError:
                 return
             shown.add(batches.batch_size)
-            yield found
+            yield results
 
 
 @contextlib.contextmanager
