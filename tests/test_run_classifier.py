@@ -78,7 +78,7 @@ def _flags(folder, output, *more, task="MRPC", data=None):
         f"--output_dir={output}",
         "--max_seq_length=16",
         "--train_batch_size=8",
-        "--learning_rate=1e-2",
+        "--learning_rate=5e-3",
         *more,
     ]
 
@@ -105,7 +105,7 @@ def trained(folder, tmp_path_factory):
         "--task_name=MRPC", "--do_train=true", "--do_eval=true",
         f"--data_dir={folder / 'MRPC'}", f"--vocab_file={folder / 'vocab.txt'}",
         f"--bert_config_file={folder / 'config.json'}", "--max_seq_length=16",
-        "--train_batch_size=8", "--learning_rate=1e-2", "--num_train_epochs=3.0",
+        "--train_batch_size=8", "--learning_rate=5e-3", "--num_train_epochs=3.0",
         "--do_lower_case=True", "--use_tpu=false", "--tpu_name=", "--num_tpu_cores=8",
         f"--output_dir={output}/",
     )  # fmt: skip
@@ -116,7 +116,7 @@ def trained(folder, tmp_path_factory):
 def of_table(folder, tmp_path_factory):
     """The directory of a model of the custom task, with labels found in the table."""
     output = tmp_path_factory.mktemp("of_table")
-    flags = [f"--train_file={folder / 'table.tsv'}", "--num_train_epochs=9"]
+    flags = [f"--train_file={folder / 'table.tsv'}", "--num_train_epochs=4"]
     assert _main(*_custom(folder, output, "--do_train", *flags)) == 0
     assert (output / "labels.txt").read_text() == "neg\npos\n"
     return output
