@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 def work(data: pretraining_options.PretrainingDataOptions, text: options.TokenizerOptions) -> None:
     """Reads the corpus, has the shards built, writes the files."""
     paths = inputs.expand("input_file", data.input_file)
-    targets = _items(data.output_file)
+    targets = [item.strip() for item in data.output_file.split(",") if item.strip()]
     if not targets:
         raise errors.FlagError(f"--output_file={data.output_file!r} names no file")
     targets = outputs.check_files("output_file", targets, [*paths, text.vocab_file])
@@ -53,10 +53,6 @@ def work(data: pretraining_options.PretrainingDataOptions, text: options.Tokeniz
             _check_counts(counts, paths, data)
     _warn(counts, data)
     _log.info("Wrote %d total instances", writer.count)
-
-
-def _items(comma_separated: str) -> list[str]:
-    return [item.strip() for item in comma_separated.split(",") if item.strip()]
 
 
 def _warn_about_limit(data: pretraining_options.PretrainingDataOptions) -> None:

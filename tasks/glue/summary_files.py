@@ -121,12 +121,13 @@ def _task_rows(tasks: Sequence[summary.TaskSummary]) -> _Rows:
     for task in tasks:
         metrics = list(task.results) or list(glue_tasks.TASKS[task.name].metrics)
         best, failed = task.best, status.FAILED
+        without_run = "majority" if task.results else "-"
         rows.append(
             [
                 task.name,
                 "/".join(metrics),
                 "/".join(_percent(task.results.get(metric)) for metric in metrics),
-                glue_runs.rate_text(best.run.rate) if best else _without_run(task),
+                glue_runs.rate_text(best.run.rate) if best else without_run,
                 str(best.run.seed) if best else "-",
                 _mean(task, metrics[0]),
                 _run_count(task),
@@ -137,10 +138,6 @@ def _task_rows(tasks: Sequence[summary.TaskSummary]) -> _Rows:
             ]
         )
     return rows
-
-
-def _without_run(task: summary.TaskSummary) -> str:
-    return "majority" if task.results else "-"
 
 
 def _mean(task: summary.TaskSummary, metric: str) -> str:

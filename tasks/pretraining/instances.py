@@ -223,13 +223,8 @@ class InstanceBuilder:
         luck. The original release took any sentences, also the true continuation. Here the segment
         avoids the first one and the sentence that follows it. Where nothing else is left, the pair
         is labelled as what it is, an actual continuation; a document of one sentence is paired with
-        itself.
-
-        Args:
-          document: of both segments.
-          first: first sentence of the first segment.
-          middle: the sentence after its last.
-          length: tokens to gather.
+        itself. The first segment has the sentences ``first`` to ``middle`` - 1; the second gathers
+        ``length`` tokens.
 
         Returns:
           Whether the pair is random; the first sentence of the second segment; the one after its
