@@ -52,11 +52,8 @@ def convert(flags: squad_options.ConvertOptions) -> None:
     _log.info("wrote %d questions to %s", questions, flags.output_file)
 
 
-GROUPS = (squad_options.ConvertOptions,)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
-    return app.run(convert, GROUPS, __doc__ or "", argv)
+    return app.run(convert, [squad_options.ConvertOptions], __doc__ or "", argv)
 
 
 if __name__ == "__main__":

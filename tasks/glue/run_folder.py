@@ -50,11 +50,11 @@ def steps_saved(directory: str) -> int | None:
 
 def remove_checkpoints(directory: str) -> int:
     """Deletes the checkpoints of a run, their list first; returns the number of bytes freed."""
-    pattern = re.compile(rf"model\.ckpt-\d+(?:{file_names.PART})(?:{file_names.TEMPORARY})?")
-    names = [name for name in os.listdir(directory) if pattern.fullmatch(name)]
+    files = rf"checkpoint|model\.ckpt-\d+(?:{file_names.PART})(?:{file_names.TEMPORARY})?"
     freed = 0
-    listing = [name for name in ("checkpoint",) if os.path.exists(os.path.join(directory, name))]
-    for name in listing + names:
+    for name in sorted(os.listdir(directory)):  # "checkpoint", the list, sorts first
+        if not re.fullmatch(files, name):
+            continue
         path = os.path.join(directory, name)
         freed += os.path.getsize(path)
         os.remove(path)

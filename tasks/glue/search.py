@@ -249,8 +249,7 @@ class Search:
         if task not in self._label_shares:  # it has runs of an earlier command, or is wnli
             self._label_shares[task] = {}
             with contextlib.suppress(errors.UserError):  # its data may have been deleted
-                shares = data_sets.dev_label_shares(task, self._flags.data_dir)
-                self._label_shares[task] = shares
+                self._label_shares[task] = data_sets.dev_label_shares(task, self._flags.data_dir)
         return self._label_shares[task]
 
     def has_runs(self, task: str) -> bool:
