@@ -113,13 +113,10 @@ def _warn(counts: shards.Counts, data: pretraining_options.PretrainingDataOption
             "from where the text goes on; put empty lines between documents"
         )
     if data.do_whole_word_mask and not counts.continuation_pieces:
-        cure = (
-            ""
-            if data.whole_word_from_spaces
-            else "; --whole_word_from_spaces takes words as spaced"
-        )
+        cure = "; --whole_word_from_spaces takes words as spaced"
         _log.warning(
-            "--do_whole_word_mask changed nothing: no word has more than one piece%s", cure
+            "--do_whole_word_mask changed nothing: no word has more than one piece%s",
+            "" if data.whole_word_from_spaces else cure,
         )
     if counts.dropped:
         _log.warning(

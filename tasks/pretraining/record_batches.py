@@ -6,6 +6,7 @@ number, the count of examples consumed, so a resumed run continues at once where
 whatever the number of devices: every replica takes its slice of the same global batch.
 """
 
+import itertools
 import re
 import struct
 import sys
@@ -220,21 +221,12 @@ class RecordBatches:
         )
 
     def _batches(self, start: int) -> Iterator[list[bytes]]:
-        if self._seed is not None:
+        if self._seed is None:
+            stream = in_order(self._windows)
+        else:
             stream = shuffled(self._windows, self._seed, start)
-            while True:
-                yield [next(stream) for _ in range(self.batch_size)]
-        batch: list[bytes] = []
-        given = 0
-        for record in in_order(self._windows):
-            batch.append(record)
-            if len(batch) == self.batch_size:
-                yield batch
-                given, batch = given + 1, []
-                if given == self._max_batches:
-                    return
-        if batch:
-            yield batch
+        batches = iter(lambda: list(itertools.islice(stream, self.batch_size)), [])
+        return itertools.islice(batches, self._max_batches)
 
     def _parse(self, rows: tf.Tensor, count: int) -> dict[str, tf.Tensor]:
         """Serialized records, string [b], as a batch of ``count`` rows."""
