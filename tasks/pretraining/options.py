@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Any, NamedTuple
 
 from command_line import errors, options
 from system import outputs
@@ -131,19 +132,27 @@ class PretrainingOptions(_ExampleSizes):
             raise errors.FlagError("nothing to do: give --do_train, --do_eval or both")
 
 
-def check_pretraining_flags(
-    data: PretrainingOptions,
-    model: options.ModelOptions,
-    optimizer: options.OptimizerOptions,
-    run: options.RunOptions,
-    device: options.DeviceOptions,
-) -> None:
+class PretrainingFlags(NamedTuple):
+    """The flag groups of run_pretraining.py."""
+
+    data: PretrainingOptions
+    model: options.ModelOptions
+    optimizer: options.OptimizerOptions
+    run: options.RunOptions
+    device: options.DeviceOptions
+
+
+def check_pretraining_flags(*groups: Any) -> None:
     """Finds contradictions between the flags of run_pretraining.py that need no data to see.
+
+    Args:
+      *groups: the fields of ``PretrainingFlags``.
 
     Raises:
       errors.FlagError: flags that do nothing together, or an --output_dir that cannot be one.
     """
-    del model, optimizer, device
+    flags = PretrainingFlags(*groups)
+    data, run = flags.data, flags.run
     if run.eval_checkpoint and not data.do_eval:
         raise errors.FlagError("--eval_checkpoint does nothing without --do_eval; add it")
     if run.eval_steps and not data.do_train:

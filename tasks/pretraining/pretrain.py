@@ -20,47 +20,35 @@ from training import compatibility, devices, evaluation, loop, run_files, run_st
 _log = logging.getLogger(__name__)
 
 
-def pretrain(
-    data: pretraining_options.PretrainingOptions,
-    model: options.ModelOptions,
-    optimizer: options.OptimizerOptions,
-    run: options.RunOptions,
-    device: options.DeviceOptions,
-) -> None:
+def pretrain(*groups: Any) -> None:
     """Trains and evaluates as the flags say.
+
+    Args:
+      *groups: the fields of ``pretraining_options.PretrainingFlags``.
 
     Raises:
       errors.UserError: files that are missing or do not fit each other, a loss that is not finite.
       errors.FlagError: flags that do not fit each other.
     """
-    device = options.resolve_device(device)
-    groups = [data, model, optimizer, run, device]
-    config = _read_config(data, model)
-    strategy = devices.create_strategy(device)
-    files = _RecordFiles(data, config, device)
-    trainer = _create_trainer(data, config, model, run, device, strategy)
+    flags = pretraining_options.PretrainingFlags(*groups)
+    flags = flags._replace(device=options.resolve_device(flags.device))
+    data, run = flags.data, flags.run
+    config = _read_config(flags)
+    strategy = devices.create_strategy(flags.device)
+    files = _RecordFiles(flags, config)
+    trainer = _create_trainer(flags, config, strategy)
     # Everything that can be wrong with checkpoints is found before the records are counted.
-    origin = _check_checkpoints(config, data, model, run)
-    if data.do_train:
-        rate, warmup = optimizer.learning_rate, data.num_warmup_steps
-        schedule = optimization.Schedule(rate, data.num_train_steps, warmup)
-        parts = optimizer.gradient_accumulation_steps
-        trainer.prepare_training(schedule, data.train_batch_size, parts)
-        if manager.latest(run.output_dir):
-            origin.warn_about_changed_flags(groups)
-    else:
-        trainer.state.ensure_loaded(evaluation.selected_checkpoints(run)[0])
+    _load_weights(trainer, flags, config)
     train_batches = files.training_batches(run.random_seed) if data.do_train else None
     eval_batches = files.evaluation_batches() if data.do_eval or run.eval_steps else None
-    used_config = trainer.task.model.encoder.config.to_json_string()
-    describe = functools.partial(
-        run_files.write_run_description,
-        run.output_dir,
-        devices.describe(strategy),
-        groups,
-        used_config,
-    )
     if train_batches:
+        describe = functools.partial(
+            run_files.write_run_description,
+            run.output_dir,
+            devices.describe(strategy),
+            flags,
+            trainer.task.model.encoder.config.to_json_string(),
+        )
         evaluate = functools.partial(_evaluate, trainer, eval_batches)
         if not trainer.train(train_batches, evaluate, begin=describe):
             return
@@ -76,15 +64,14 @@ def pretrain(
             _log_baseline(trainer, eval_batches, config.vocab_size)
 
 
-def _read_config(
-    data: pretraining_options.PretrainingOptions, model: options.ModelOptions
-) -> modeling.BertConfig:
+def _read_config(flags: pretraining_options.PretrainingFlags) -> modeling.BertConfig:
     """Reads --bert_config_file, and compares flags with it and with each other."""
-    config = modeling.BertConfig.from_json_file(model.bert_config_file)
+    data, path = flags.data, flags.model.bert_config_file
+    config = modeling.BertConfig.from_json_file(path)
     if data.max_seq_length > config.max_position_embeddings:
         raise errors.FlagError(
             f"--max_seq_length={data.max_seq_length}: the model has max_position_embeddings "
-            f"{config.max_position_embeddings} ({model.bert_config_file})"
+            f"{config.max_position_embeddings} ({path})"
         )
     if data.do_train and data.num_warmup_steps >= data.num_train_steps:
         _log.warning(
@@ -97,16 +84,14 @@ def _read_config(
 
 
 def _create_trainer(
-    data: pretraining_options.PretrainingOptions,
+    flags: pretraining_options.PretrainingFlags,
     config: modeling.BertConfig,
-    model: options.ModelOptions,
-    run: options.RunOptions,
-    device: options.DeviceOptions,
     strategy: tf.distribute.Strategy,
 ) -> loop.Trainer:
+    run, device = flags.run, flags.device
     with strategy.scope():
         objective = objectives.create_objective(
-            data.objective,
+            flags.data.objective,
             config,
             compute_dtype=tf.as_dtype(device.precision),
             static_shapes=device.static_shapes,
@@ -115,30 +100,33 @@ def _create_trainer(
         state = run_state.RunState(
             objective,
             run=run,
-            init_checkpoint=model.init_checkpoint,
-            signature=f"--objective={data.objective}",
+            init_checkpoint=flags.model.init_checkpoint,
+            signature=f"--objective={flags.data.objective}",
             metadata={"attention": objective.model.encoder.config.attention},
         )
     return loop.Trainer(objective, state, strategy=strategy, run=run, device=device)
 
 
-def _check_checkpoints(
-    config: modeling.BertConfig,
-    data: pretraining_options.PretrainingOptions,
-    model: options.ModelOptions,
-    run: options.RunOptions,
-) -> compatibility.Origin:
-    """Finds checkpoints that are missing, or were trained with another config.
-
-    Returns:
-      What is known of the run that made the checkpoint this one starts from.
-    """
+def _load_weights(
+    trainer: loop.Trainer, flags: pretraining_options.PretrainingFlags, config: modeling.BertConfig
+) -> None:
+    """Loads the checkpoint to start from or to evaluate, if it was trained with this config."""
+    data, run, model = flags.data, flags.run, flags.model
     evaluation.check_selection(run, data.do_train)
     evaluated = "" if data.do_train else run.named_checkpoint
     checkpoint = restore.starting_checkpoint(model.init_checkpoint, run.output_dir, evaluated)
     origin = compatibility.Origin.read(checkpoint)
     origin.check_config(config, model.bert_config_file)
-    return origin
+    if not data.do_train:
+        trainer.state.ensure_loaded(evaluation.selected_checkpoints(run)[0])
+        return
+    optimizer = flags.optimizer
+    schedule = optimization.Schedule(
+        optimizer.learning_rate, data.num_train_steps, data.num_warmup_steps
+    )
+    trainer.prepare_training(schedule, data.train_batch_size, optimizer.gradient_accumulation_steps)
+    if manager.latest(run.output_dir):
+        origin.warn_about_changed_flags(flags)
 
 
 class _RecordFiles:
@@ -148,14 +136,9 @@ class _RecordFiles:
       errors.UserError: a pattern without a file, or records of another form than the flags say.
     """
 
-    def __init__(
-        self,
-        data: pretraining_options.PretrainingOptions,
-        config: modeling.BertConfig,
-        device: options.DeviceOptions,
-    ):
-        self._data = data
-        self._static_shapes = device.static_shapes
+    def __init__(self, flags: pretraining_options.PretrainingFlags, config: modeling.BertConfig):
+        self._data = data = flags.data
+        self._static_shapes = flags.device.static_shapes
         self._features = records.pretraining_features(
             data.max_seq_length,
             data.max_predictions_per_seq,
