@@ -11,9 +11,7 @@ from training import compatibility, fine_tuning_flags, run_state
 
 
 def check(
-    members: Sequence[str],
-    flags: fine_tuning_flags.FineTuningFlags,
-    config: modeling.BertConfig,
+    members: Sequence[str], flags: fine_tuning_flags.FineTuningFlags, config: modeling.BertConfig
 ) -> None:
     """Checks that one encoder can run all models, on the same tokens.
 
