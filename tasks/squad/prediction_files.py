@@ -18,9 +18,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def check_places(directory: str, version_2: bool) -> None:
     """Checks before the work that ``write`` can write its files into a directory.
 
-    Args:
-      directory: it need not exist yet; paths with ``://`` are not checked.
-      version_2: null_odds.json is one of the files.
+    It need not exist yet; paths with ``://`` are not checked.
 
     Raises:
       errors.UserError: one of the names belongs to a directory.
