@@ -123,18 +123,14 @@ def test_labels_of_regression_and_multi_label(tokenizer):
     numbers = [
         task_examples.InputExample(str(i), "a", None, v) for i, v in enumerate(["3.8", 0, "-1e1"])
     ]
-    found = classifier_features.encode(
-        numbers, [], OPTIONS, tokenizer, task_examples.REGRESSION
-    ).label_ids
+    found = classifier_features.encode(numbers, [], OPTIONS, tokenizer, "regression").label_ids
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, np.float32([3.8, 0, -10]))
     sets = [
         task_examples.InputExample(str(i), "a", None, v)
         for i, v in enumerate([["z", "x"], [], ("x",)])
     ]
-    found = classifier_features.encode(
-        sets, ["x", "y", "z"], OPTIONS, tokenizer, task_examples.MULTI_LABEL
-    )
+    found = classifier_features.encode(sets, ["x", "y", "z"], OPTIONS, tokenizer, "multi_label")
     assert found.label_ids.dtype == np.float32
     assert found.label_ids.tolist() == [[1, 0, 1], [0, 0, 0], [1, 0, 0]]
 
@@ -153,16 +149,13 @@ def test_labels_may_be_numbers(tokenizer, labels, given):
     one = classifier_features.convert_single_example(0, examples[0], labels, 8, tokenizer)
     assert one.label_id == 2
     sets = [task_examples.InputExample("0", "a", None, [given, 0])]
-    found = classifier_features.encode(
-        sets, labels, OPTIONS, tokenizer, task_examples.MULTI_LABEL
-    ).label_ids
+    found = classifier_features.encode(sets, labels, OPTIONS, tokenizer, "multi_label").label_ids
     assert found.tolist() == [[1, 0, 1]]
 
 
 def test_prediction_ignores_labels(tokenizer):
-    examples = [
-        task_examples.InputExample("test-0", "a", None, "0")
-    ]  # a placeholder, as many processors set
+    # The label is a placeholder, as many processors set.
+    examples = [task_examples.InputExample("test-0", "a", None, "0")]
     with pytest.raises(errors.UserError, match="test-0: label '0' is not one of 'cat', 'dog'"):
         classifier_features.encode(examples, ["cat", "dog"], OPTIONS, tokenizer)
     for kind, zeros in (
