@@ -33,13 +33,15 @@ def write_rows(task: str, data_dir: str, path: str, count: int) -> None:
     import tokenization
     from tasks.classifier import features as classifier_features
     from tasks.classifier import glue_tasks
+    from tasks.classifier import options as classifier_options
 
     processor = glue_tasks.create_processor(task)
     examples = processor.get_train_examples(data_dir)
     rows = np.random.default_rng(1).choice(len(examples), count, replace=False)
     tokenizer = tokenization.FullTokenizer(str(sides.model_folder() / "vocab.txt"))
+    options = classifier_options.ClassifierOptions(max_seq_length=LENGTH)
     found = classifier_features.encode(
-        [examples[row] for row in rows], processor.get_labels(), LENGTH, tokenizer, processor.kind
+        [examples[row] for row in rows], processor.get_labels(), options, tokenizer, processor.kind
     )
     everything = np.arange(count)
     np.savez(

@@ -21,6 +21,7 @@ import tokenization
 import torch_fine_tuning
 from tasks.classifier import examples, glue_tasks, metrics
 from tasks.classifier import features as classifier_features
+from tasks.classifier import options as classifier_options
 
 
 def evaluate(model: Any, features: classifier_features.Features, processor: Any) -> dict[str, Any]:
@@ -44,8 +45,9 @@ def main() -> None:
     processor = glue_tasks.create_processor(flags.task)
     labels = processor.get_labels()
     tokenizer = tokenization.FullTokenizer(f"{flags.model_dir}/vocab.txt")
+    options = classifier_options.ClassifierOptions(max_seq_length=128)
     train, dev = (
-        classifier_features.encode(found, labels, 128, tokenizer, processor.kind)
+        classifier_features.encode(found, labels, options, tokenizer, processor.kind)
         for found in (
             processor.get_train_examples(flags.data_dir),
             processor.get_dev_examples(flags.data_dir),

@@ -18,7 +18,6 @@ from training import fine_tuning_flags, label_files
 
 _log = logging.getLogger(__name__)
 
-
 _TABLE_ENDINGS = (".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".txt")
 
 _Sets = dict[str, list[task_examples.InputExample]]
@@ -171,7 +170,7 @@ class ClassifierData:
 
 def _check_language(task: classifier_options.ClassifierOptions, name: str) -> None:
     """Refuses --xnli_language where no set of XNLI is read."""
-    names = [name, *(glue_tasks.canonical_name(other, "also_tasks") for other in _also_tasks(task))]
+    names = (name, *_also_tasks(task))
     is_given = task.xnli_language != classifier_options.ClassifierOptions.xnli_language
     if is_given and "xnli" not in names:
         raise errors.FlagError(
@@ -180,8 +179,10 @@ def _check_language(task: classifier_options.ClassifierOptions, name: str) -> No
         )
 
 
-def _also_tasks(task: classifier_options.ClassifierOptions) -> list[str]:
-    return [name.strip() for name in task.also_tasks.split(",") if name.strip()]
+def _also_tasks(task: classifier_options.ClassifierOptions) -> dict[str, str]:
+    """The names in --also_tasks, as they are given, by their canonical names."""
+    names = filter(None, map(str.strip, task.also_tasks.split(",")))
+    return {glue_tasks.canonical_name(name, "also_tasks"): name for name in names}
 
 
 def _labels_of(processor: task_examples.DataProcessor, task_name: str) -> list[str]:
@@ -243,8 +244,7 @@ def _other_tasks(
     """The tasks that --also_tasks names, which must have the labels and the kind of the task."""
     only_language = classifier_options.ClassifierOptions(xnli_language=task.xnli_language)
     found = {}
-    for name in _also_tasks(task):
-        canonical = glue_tasks.canonical_name(name, "also_tasks")
+    for canonical, name in _also_tasks(task).items():
         if canonical == "custom" and canonical not in glue_tasks.PROCESSORS:
             raise errors.FlagError(
                 "--also_tasks=custom: a table of your own cannot be among them; evaluate or "

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from command_line import errors
-from tasks.classifier import tables
+from tasks.classifier import metrics, tables
 
 CLASSIFICATION = "classification"
 REGRESSION = "regression"
@@ -94,10 +94,8 @@ def metrics_of(processor: DataProcessor) -> tuple[str, ...]:
     """The names of a task's metrics, the deciding one first."""
     if processor.metrics:
         return processor.metrics
-    if processor.kind == REGRESSION:
-        return ("pearson", "spearman")
-    if processor.kind == MULTI_LABEL:
-        return ("micro_f1", "macro_f1", "exact_match")
+    if processor.kind != CLASSIFICATION:
+        return metrics.BY_KIND[processor.kind]
     return ("accuracy", "f1", "matthews") if len(processor.get_labels()) == 2 else ("accuracy",)
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import tokenization
 from command_line import errors
 from tasks.classifier import examples as task_examples
+from tasks.classifier import options as classifier_options
 from training import ragged
 
 _log = logging.getLogger(__name__)
 
-NUM_LOGGED = 5
 _PROGRESS_ROWS = 10_000
 
 
@@ -36,25 +36,23 @@ class Features(NamedTuple):
 def encode(
     examples: Sequence[task_examples.InputExample],
     labels: Sequence[str],
-    max_seq_length: int,
+    options: classifier_options.ClassifierOptions,
     tokenizer: tokenization.FullTokenizer,
     kind: str = task_examples.CLASSIFICATION,
     *,
     labelled: bool = True,
-    num_logged: int = NUM_LOGGED,
 ) -> Features:
     """Makes the features of a set, in its order.
 
     Args:
       examples: N of them.
       labels: in the order of the model's outputs; unused for regression.
-      max_seq_length: maximum length including special tokens, at least 3; longer examples are
-        truncated by ``cut`` and counted in a warning.
+      options: max_seq_length, to which longer examples are truncated by ``cut`` and counted in a
+        warning, and log_examples.
       tokenizer: of the model.
       kind: "classification", "regression" or "multi_label".
       labelled: False: labels are ignored, and all label ids are 0. For prediction, where processors
         may set any dummy label.
-      num_logged: number of examples to log in full.
 
     Raises:
       errors.UserError: a text is missing; a label is missing, not in ``labels`` or not a number.
@@ -66,19 +64,17 @@ def encode(
     for index, example in enumerate(examples):
         if index and index % _PROGRESS_ROWS == 0:
             _log.info("encoded %d of %d examples", index, len(examples))
-        row, boundary, was_cut = _encode_example(example, max_seq_length, tokenizer)
+        row, boundary, was_cut = _encode_example(example, options.max_seq_length, tokenizer)
         ids.fromlist(row)
         lengths[index] = boundary, len(row) - boundary
         num_cut += was_cut
-        if index < num_logged:
-            _log_example(example, row, boundary, max_seq_length, tokenizer)
+        if index < options.log_examples:
+            _log_example(example, row, boundary, options.max_seq_length, tokenizer)
             if labelled:
                 _log.info("label: %s (id = %s)", example.label, label_ids[index])
     if num_cut:
-        _log.warning(
-            "%d of %d examples were cut to --max_seq_length=%d", num_cut, len(examples),
-            max_seq_length,
-        )  # fmt: skip
+        warning = "%d of %d examples were cut to --max_seq_length=%d"
+        _log.warning(warning, num_cut, len(examples), options.max_seq_length)
     offsets = np.concatenate([[0], np.cumsum(lengths.sum(1))])
     segments = np.repeat(np.tile(np.array([0, 1], np.int32), len(examples)), lengths.reshape(-1))
     values = np.array(ids, np.int32)
@@ -253,7 +249,7 @@ def convert_single_example(
     label_id = 0
     if example.label is not None:
         label_id = int(_label_ids([example], label_list, task_examples.CLASSIFICATION)[0])
-    if ex_index < NUM_LOGGED:
+    if ex_index < classifier_options.ClassifierOptions.log_examples:
         _log_example(example, ids, boundary, max_seq_length, tokenizer)
         _log.info("label: %s (id = %s)", example.label, label_id)
     return task_examples.InputFeatures(*_padded(ids, boundary, max_seq_length), label_id)

@@ -78,11 +78,10 @@ class ClassifierFineTuning(fine_tuning.FineTuning):
             self._features[part] = classifier_features.encode(
                 self.data.examples[part],
                 self.data.labels,
-                self.flags.task.max_seq_length,
+                self.flags.task,
                 self.tokenizer,
                 self.data.kind,
                 labelled=part not in self.data.tests,
-                num_logged=self.flags.task.log_examples,
             )
         return self._features[part]
 

@@ -16,15 +16,23 @@ _NO_FLAGS = classifier_options.ClassifierOptions()
 
 
 def _splits(
-    train: examples.Split, test: examples.Split
+    train: examples.Split, text_a: int, text_b: int | None = None
 ) -> tuple[examples.Split, examples.Split, examples.Split]:
-    """The three sets of most tasks, where dev.tsv has the columns of train.tsv."""
-    dev = dataclasses.replace(train, files=("dev.tsv",), guid="dev")
-    return train, dev, dataclasses.replace(test, guid="test")
+    """The sets of most tasks. dev.tsv is like train.tsv; test.tsv has a header and no labels, and
+    its texts are in the columns ``text_a`` and ``text_b``."""
+    test = dataclasses.replace(
+        train,
+        files=("test.tsv",),
+        text_a=text_a,
+        text_b=text_b,
+        label=None,
+        header=True,
+        guid="test",
+    )
+    return train, dataclasses.replace(train, files=("dev.tsv",), guid="dev"), test
 
 
 _TRAIN = ("train.tsv",)
-_TEST = ("test.tsv",)
 _BINARY = ("0", "1")
 _NLI = ("contradiction", "entailment", "neutral")
 _ENTAILMENT = ("entailment", "not_entailment")
@@ -52,10 +60,9 @@ def _mnli(name: str, part: str, submission: str, test_rows: int) -> examples.Tas
 def _pairs(name: str, directory: str, labels: tuple[str, ...], test_rows: int) -> examples.TaskSpec:
     """A task whose files have the columns index, two texts, label."""
     texts = ("question", "sentence") if name == "qnli" else _SENTENCES
-    train = examples.Split(_TRAIN, 1, 2, 3, names=texts)
     return examples.TaskSpec(
         name, directory, labels, ("accuracy",),
-        *_splits(train, examples.Split(_TEST, 1, 2, names=texts)),
+        *_splits(examples.Split(_TRAIN, 1, 2, 3, names=texts), 1, 2),
         submission=f"{directory}.tsv", test_rows=test_rows,
     )  # fmt: skip
 
@@ -68,40 +75,30 @@ TASKS: dict[str, examples.TaskSpec] = {
         examples.TaskSpec(
             "cola", "CoLA", _BINARY, ("matthews", "accuracy"),
             *_splits(
-                examples.Split(_TRAIN, 3, None, 1, header=False, width=4),
-                examples.Split(_TEST, 1, names=("sentence",)),
+                examples.Split(_TRAIN, 3, None, 1, header=False, names=("sentence",), width=4), 1
             ),
             submission="CoLA.tsv", test_rows=1063,
         ),
         examples.TaskSpec(
             "sst-2", "SST-2", _BINARY, ("accuracy",),
-            *_splits(
-                examples.Split(_TRAIN, 0, None, 1, names=("sentence",)),
-                examples.Split(_TEST, 1, names=("sentence",)),
-            ),
+            *_splits(examples.Split(_TRAIN, 0, None, 1, names=("sentence",)), 1),
             submission="SST-2.tsv", test_rows=1821,
         ),
         examples.TaskSpec(
             "mrpc", "MRPC", _BINARY, ("f1", "accuracy"),
-            *_splits(
-                examples.Split(_TRAIN, 3, 4, 0, names=("#1 String", "#2 String")),
-                examples.Split(_TEST, 3, 4, names=("#1 String", "#2 String")),
-            ),
+            *_splits(examples.Split(_TRAIN, 3, 4, 0, names=("#1 String", "#2 String")), 3, 4),
             submission="MRPC.tsv", test_rows=1725,
         ),
         examples.TaskSpec(
             "sts-b", "STS-B", (), ("spearman", "pearson"),
-            *_splits(
-                examples.Split(_TRAIN, 7, 8, 9, names=_SENTENCES),
-                examples.Split(_TEST, 7, 8, names=_SENTENCES),
-            ),
+            *_splits(examples.Split(_TRAIN, 7, 8, 9, names=_SENTENCES), 7, 8),
             kind=examples.REGRESSION, submission="STS-B.tsv", test_rows=1379,
         ),
         examples.TaskSpec(
             "qqp", "QQP", _BINARY, ("f1", "accuracy"),
             *_splits(
                 examples.Split(_TRAIN, 3, 4, 5, guid_column=0, names=("question1", "question2")),
-                examples.Split(_TEST, 1, 2, guid_column=0, names=("question1", "question2")),
+                1, 2,
             ),
             submission="QQP.tsv", test_rows=390965, skip_bad_rows=True,
         ),

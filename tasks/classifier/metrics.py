@@ -16,13 +16,9 @@ def accuracy(labels: np.ndarray, predictions: np.ndarray) -> float:
 
 
 def f1(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """F1 of class 1 ("duplicate", "equivalent"); both int [N]."""
-    return _f1(labels == 1, predictions == 1)
-
-
-def _f1(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """2 TP / (2 TP + FP + FN) over all elements; both bool of one shape."""
-    return _ratio(2 * np.sum(labels & predictions), np.sum(labels) + np.sum(predictions))
+    """F1 of class 1 ("duplicate", "equivalent"), 2 TP / (2 TP + FP + FN); both int [N]."""
+    actual, predicted = labels == 1, predictions == 1
+    return _ratio(2 * np.sum(actual & predicted), np.sum(actual) + np.sum(predicted))
 
 
 def matthews(labels: np.ndarray, predictions: np.ndarray) -> float:
@@ -67,13 +63,12 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 
 def micro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
     """F1 over all decisions together; both 0 or 1, [N, L]."""
-    return _f1(labels == 1, predictions == 1)
+    return f1(labels, predictions)
 
 
 def macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
     """Mean over the labels of their F1; both 0 or 1, [N, L]. A label that never occurs counts 0."""
-    columns = zip(np.transpose(labels) == 1, np.transpose(predictions) == 1, strict=True)
-    scores = [_f1(*column) for column in columns]
+    scores = list(map(f1, np.transpose(labels), np.transpose(predictions)))
     return _ratio(sum(scores), len(scores))
 
 
@@ -129,13 +124,6 @@ def decide(outputs: np.ndarray, kind: str) -> np.ndarray:
 def compute(
     names: Sequence[str], labels: np.ndarray, outputs: np.ndarray, kind: str
 ) -> dict[str, float]:
-    """Several metrics of a model's outputs.
-
-    Args:
-      names: of BY_KIND.
-      labels: as ``features.Features.label_ids``.
-      outputs: see ``decide``.
-      kind: see ``decide``.
-    """
+    """Metrics of BY_KIND, of labels as in ``features.Features`` and outputs as in ``decide``."""
     predictions = decide(outputs, kind)
     return {name: METRICS[name](np.asarray(labels), predictions) for name in names}

@@ -4,6 +4,7 @@ Rows to evaluate or to predict are never left out, because that would shift the 
 that are left out of training data, or look wrong, are counted and reported once per file.
 """
 
+import collections
 import functools
 import json
 import logging
@@ -174,13 +175,9 @@ class Columns(NamedTuple):
 
 
 def find_columns(table: tables.Table, split: examples.Split, part: str) -> Columns:
-    """Finds the columns of a set in a table.
+    """Finds the columns of the "train", "dev" or "test" set in a table.
 
-    Args:
-      table: the table.
-      split: names or numbers of the columns.
-      part: "train", "dev" or "test". A test set needs no labels: if the header lacks their column,
-        it is None.
+    A test set needs no labels: if the header lacks their column, it is None.
 
     Raises:
       errors.UserError: a column does not exist.
@@ -215,21 +212,20 @@ class _Reader:
         label = None if part == "test" else self._label
         self._needed = tables.cells_needed([self._text_a, self._text_b, label])
         self._width = split.width if table.header is None else len(table.header)
-        self._skipped_lines: dict[str, list[int]] = {}  # reason -> lines
+        self._skipped_lines: dict[str, list[int]] = collections.defaultdict(list)  # by reason
         self._long_lines: list[int] = []
         self._surrogate_lines: list[int] = []
 
     def read(self) -> list[examples.InputExample]:
         self._check_header()
-        parsed = map(self._example, self._table)
-        found = [example for example in parsed if example is not None]
+        found = list(filter(None, map(self._example, self._table)))
         self._report(len(found))
         return found
 
     def _example(self, row: tables.Row) -> examples.InputExample | None:
         table, split = self._table, self._split
         if self._processor.skips_row(self._part, table, row, self._needed):
-            self._skip("with too few columns", row)
+            self._skipped_lines["with too few columns"].append(row.line)
             return None
         if self._table.format != "json":
             self._width = self._width or len(row.fields)
@@ -241,7 +237,7 @@ class _Reader:
                 return None
         label = self._parse_label(row)
         if label is not None and label == self._processor.spec.skipped_label:
-            self._skip(f"labelled {label!r}", row)
+            self._skipped_lines[f"labelled {label!r}"].append(row.line)
             return None
         column = split.guid_column
         name = row.line - 1 if column is None else table.cell(row, column)
@@ -259,9 +255,6 @@ class _Reader:
             self._surrogate_lines.append(row.line)
         return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
-    def _skip(self, reason: str, row: tables.Row) -> None:
-        self._skipped_lines.setdefault(reason, []).append(row.line)
-
     def _parse_label(self, row: tables.Row) -> str | list[str] | None:
         if self._label is None:
             return None
@@ -271,17 +264,14 @@ class _Reader:
         is_multi_label = self._processor.kind == examples.MULTI_LABEL
         try:
             text = self._table.cell(row, self._label, lists=is_multi_label)
-        except errors.UserError:
-            if is_test:
-                return None
-            raise
-        if text and text == self._processor.spec.skipped_label:
-            return None if is_test else text
-        try:
+            if text and text == self._processor.spec.skipped_label:
+                return None if is_test else text
             return self._processor.parse_label(text)
         except ValueError as error:
             if is_test:
                 return None  # a placeholder such as -1
+            if isinstance(error, errors.UserError):  # about the cell itself
+                raise
             hint = self._processor.label_hint
             raise self._table.cell_error(row, self._label, error, hint) from None
 

@@ -17,7 +17,7 @@ Pairs = dict[str, tuple[tf.Tensor, tf.Tensor]]
 
 
 class Classification(tf.Module):
-    """A task of ``steps.Task``, where the attributes are explained.
+    """A task of ``protocols.Task``, where the attributes are explained.
 
     Args:
       model: its number of labels fits the kind.
@@ -101,11 +101,8 @@ def results(
 ) -> dict[str, float]:
     """Loss and scores over a data set: eval_loss, eval_<metric>, and loss as eval_loss.
 
-    Args:
-      logits: float32 [N, L].
-      labels: of the form that ``Classification.sums`` takes.
-      kind: see above.
-      names: metrics of ``tasks.metrics``.
+    Logits are float32 [N, L], labels as ``Classification.sums`` takes them, names from
+    ``metrics.BY_KIND``.
     """
     wide = logits.astype(np.float64)
     if kind == examples.REGRESSION:
@@ -116,11 +113,7 @@ def results(
         losses = -_log_softmax(wide)[np.arange(len(labels)), labels]
     loss = float(losses.mean())
     scores = metrics.compute(names, labels, probabilities(logits, kind), kind)
-    return {
-        "eval_loss": loss,
-        "loss": loss,
-        **{f"eval_{name}": value for name, value in scores.items()},
-    }
+    return {"eval_loss": loss, "loss": loss} | {f"eval_{key}": scores[key] for key in scores}
 
 
 def _log_softmax(logits: np.ndarray) -> np.ndarray:

@@ -35,17 +35,14 @@ def read(*groups: Any) -> "SquadData":
     task, run = flags.task, flags.run
     if task.do_predict:
         prediction_files.check_places(run.output_dir, task.version_2_with_negative)
-    watches_predict = bool(run.eval_steps) and not task.dev_file
-    # Whether a set is needed, and whether its right answers are.
-    needs = {
-        "train": (flags.tuning.do_train, False),
-        "dev": (bool(task.dev_file), task.tunes_threshold or bool(run.eval_steps)),
-        "predict": (
-            task.do_predict or task.do_eval or watches_predict,
-            task.do_eval or watches_predict,
-        ),
-    }
-    scored = {part: is_scored for part, (is_needed, is_scored) in needs.items() if is_needed}
+    scored = {}  # the sets that are needed, and whether their right answers are
+    if flags.tuning.do_train:
+        scored["train"] = False
+    if task.dev_file:  # given only to be scored; see _check_files
+        scored["dev"] = True
+    scores_predict = task.do_eval or bool(run.eval_steps and not task.dev_file)
+    if task.do_predict or scores_predict:
+        scored["predict"] = scores_predict
     data = SquadData(task, members)
     for part in scored:  # a wrong path shows before a large file is read
         path = data.find(part)
@@ -110,14 +107,10 @@ def _check_ensemble(flags: fine_tuning_flags.FineTuningFlags, members: Sequence[
 class SquadData:
     """The question sets "train", "dev" and "predict", each of the file that its flag names.
 
-    Args:
-      task: the flags.
-      members: what --init_checkpoint names; several answer together.
-
     Attributes:
+      members: what --init_checkpoint names; several answer together.
       examples: questions of the sets that were read.
       references: right answers by question id, of the sets that are to be scored.
-      members: see above.
     """
 
     def __init__(self, task: squad_options.SquadOptions, members: Sequence[str] = ()):
@@ -146,13 +139,13 @@ class SquadData:
           errors.UserError: see ``find``; or the file has another layout than SQuAD's, or answers
             that do not fit the flags.
         """
-        path = self.find(part)
+        path, version_2 = self.find(part), self._task.version_2_with_negative
         data = json_layout.load(path)
         examples = squad_examples.parse(
             data,
             path,
             is_training=part == "train",
-            version_2_with_negative=self._task.version_2_with_negative,
+            version_2_with_negative=version_2,
             answer_policy=self._task.answer_policy,
         )
         if part == "train":
@@ -160,6 +153,6 @@ class SquadData:
         self.examples[part] = examples
         if scored:
             self.references[part] = squad_scores.references(
-                data, path, version_2_with_negative=self._task.version_2_with_negative
+                data, path, version_2_with_negative=version_2
             )
         _log.info("%s: %d questions", path, len(examples.questions))

@@ -11,16 +11,11 @@ from training import compatibility, fine_tuning_flags, run_state
 
 
 def check(
-    members: Sequence[str],
-    flags: fine_tuning_flags.FineTuningFlags,
-    config: modeling.BertConfig,
+    members: Sequence[str], flags: fine_tuning_flags.FineTuningFlags, config: modeling.BertConfig
 ) -> None:
-    """Checks that one encoder can run all models, on the same tokens.
+    """Checks that one encoder can run all models that --init_checkpoint names, on the same tokens.
 
-    Args:
-      members: what --init_checkpoint names, two or more.
-      flags: of the command; ``config`` was read for the first member.
-      config: of the encoder.
+    ``config``, that of the encoder, was read for the first of them.
 
     Raises:
       errors.UserError: they differ in attention, activation or heads, or what is in --output_dir

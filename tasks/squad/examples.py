@@ -190,12 +190,8 @@ class _Reader:
 
     def examples(self, qa: json_layout.Node, paragraph: int, context: str) -> list[Question]:
         """The examples of one question: one, or in training possibly none or several."""
-        question = Question(
-            json_layout.take_id(qa),
-            qa.take("question", str),
-            paragraph,
-            number=self.summary.questions,
-        )
+        qas_id, text = json_layout.take_id(qa), qa.take("question", str)
+        question = Question(qas_id, text, paragraph, number=self.summary.questions)
         self.summary.questions += 1
         if not self.is_training:
             self.summary.impossible += qa.value.get("is_impossible") is True
@@ -204,7 +200,7 @@ class _Reader:
             self.summary.impossible += 1
             return [question._replace(is_impossible=True)]
         answers = list(qa.objects("answers"))
-        self._check_number(len(answers), f"{qa.where} (id {question.qas_id})")
+        self._check_number(len(answers), f"{qa.where} (id {qas_id})")
         return self._answered(question, answers, context)
 
     def _is_impossible(self, qa: json_layout.Node) -> bool:
@@ -215,15 +211,11 @@ class _Reader:
         return qa.take("is_impossible", bool)
 
     def _check_number(self, count: int, where: str) -> None:
-        if not count and self.version_2:
-            raise errors.UserError(
-                f"{where} has no answer, but is_impossible is false; expected one of the two"
-            )
         if not count:
-            raise errors.UserError(
-                f"{where} has no answer; files with unanswerable questions need "
-                "--version_2_with_negative"
-            )
+            hint = "; files with unanswerable questions need --version_2_with_negative"
+            if self.version_2:
+                hint = ", but is_impossible is false; expected one of the two"
+            raise errors.UserError(f"{where} has no answer{hint}")
         if count > 1 and self.policy == "error":
             raise errors.UserError(
                 f"{where} has {count} answers, but training takes one; is this a dev file? "
@@ -241,7 +233,10 @@ class _Reader:
             span = locate_answer(context, text, start)
             if isinstance(span, str):
                 reason = reason or span
-                self._warn(span, question.qas_id, text, start)
+                self.warned[span] += 1
+                if self.warned[span] <= _MAX_WARNINGS:
+                    line = "%s: question %s skips answer %r at %d: %s"
+                    _log.warning(line, self.source, question.qas_id, text, start, span)
             else:
                 leading_space = len(text) - len(text.lstrip())
                 is_moved.setdefault(span, not start <= span[0] <= start + leading_space)
@@ -255,12 +250,6 @@ class _Reader:
             del spans[1:]
         self.summary.moved += sum(is_moved[span] for span in spans)
         return [question._replace(start=start, end=end) for start, end in spans]
-
-    def _warn(self, reason: str, qas_id: str, text: str, start: int) -> None:
-        self.warned[reason] += 1
-        if self.warned[reason] <= _MAX_WARNINGS:
-            line = "%s: question %s skips answer %r at %d: %s"
-            _log.warning(line, self.source, qas_id, text, start, reason)
 
     def report(self, contexts: Sequence[str], questions: Sequence[Question]) -> None:
         """Logs other irregularities of the file: repeated ids, empty contexts, unused answers."""
@@ -281,15 +270,14 @@ class _Reader:
             _log.warning("%s repeats question ids: %s", self.source, errors.some(repeated))
         empty = [q.qas_id for q in questions if not _has_text(contexts[q.paragraph])]
         if empty:
-            _log.warning(
-                "%s: the context is empty for questions %s", self.source, errors.some(empty)
-            )
+            line = "%s: the context is empty for questions %s"
+            _log.warning(line, self.source, errors.some(empty))
         if not self.is_training and not self.version_2 and self.summary.impossible:
-            hint = "but each will get an answer; --version_2_with_negative allows none"
-            count = self.summary.impossible
-            _log.warning(
-                "%s has %d unanswerable questions (is_impossible), %s", self.source, count, hint
+            line = (
+                "%s has %d unanswerable questions (is_impossible), but each will get an answer; "
+                "--version_2_with_negative allows none"
             )
+            _log.warning(line, self.source, self.summary.impossible)
 
 
 def _has_text(context: str) -> bool:

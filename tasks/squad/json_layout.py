@@ -28,7 +28,6 @@ def load(path: str, layout: str = "SQuAD") -> Any:
 
 def parse(data: bytes, path: str, layout: str = "SQuAD", number: int | None = None) -> Any:
     """As ``load``, of UTF-8 text: a whole file, or the single line of this number, from 1."""
-    where = path if number is None else f"{path}:{number}"
     try:
         return json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -42,10 +41,10 @@ def parse(data: bytes, path: str, layout: str = "SQuAD", number: int | None = No
         ) from None
     except (RecursionError, ValueError) as error:
         # The only other ValueError is an integer of more digits than Python converts.
-        is_deep = isinstance(error, RecursionError)
-        flaw = (
-            "lists or objects are nested too deeply" if is_deep else "a number has too many digits"
-        )
+        flaw = "a number has too many digits"
+        if isinstance(error, RecursionError):
+            flaw = "lists or objects are nested too deeply"
+        where = path if number is None else f"{path}:{number}"
         raise errors.UserError(f"{where}: {flaw}; expected the layout of {layout}") from None
 
 

@@ -1,7 +1,7 @@
 """Logits of one or several models for the positions of all windows: collected and checked."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,21 +36,19 @@ def collect(
       errors.UserError: a window is missing or occurs twice.
     """
     count = len(features.example_index)
-    starts: list[np.ndarray | None] = [None] * count
-    ends: list[np.ndarray | None] = [None] * count
-    for row, start, end in results:
-        if starts[row] is not None:
+    pairs: dict[int, Any] = {}
+    for row, *pair in results:
+        if row in pairs:
             raise errors.UserError(f"window {_id(row)} was predicted twice; each is expected once")
-        starts[row] = np.asarray(start, np.float32)
-        ends[row] = np.asarray(end, np.float32)
-    missing = [_id(row) for row in range(count) if starts[row] is None]
+        pairs[row] = pair
+    missing = [_id(row) for row in range(count) if row not in pairs]
     if missing:
         raise errors.UserError(
             f"{len(missing)} of {count} windows have no prediction (unique ids "
             f"{errors.some(missing)}); nothing is written, predict again"
         )
-    sides = (ragged.from_rows(rows, np.float32) for rows in (starts, ends))  # type: ignore[arg-type]
-    return Logits(*sides)
+    starts, ends = ([pairs[row][side] for row in range(count)] for side in (0, 1))
+    return Logits(ragged.from_rows(starts, np.float32), ragged.from_rows(ends, np.float32))
 
 
 def check(features: squad_features.Features, logits: Logits) -> None:
@@ -92,4 +90,4 @@ def average(models: Sequence[Logits]) -> Logits:
         total = sum(side.values.astype(np.float64) for side in sides)
         return ragged.Ragged(np.asarray(total / len(sides), np.float32), sides[0].offsets)
 
-    return Logits(mean([model.start for model in models]), mean([model.end for model in models]))
+    return Logits(*map(mean, zip(*models, strict=True)))

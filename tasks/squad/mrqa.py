@@ -36,13 +36,12 @@ def read(path: str) -> dict[str, Any]:
         context, qas = node.take("context", str), []
         for question in node.objects("qas"):
             qas_id = _new_id(question, ids)
-            text = question.take("question", str)
+            qa: dict[str, Any] = {"id": qas_id, "question": question.take("question", str)}
             answers = list(_answers(context, question))
             if any(_letters(answer["text"]) != _letters(given) for answer, given in answers):
                 mismatched.append(qas_id)
             if answers:
-                answer_list = [answer for answer, _ in answers]
-                qas.append({"id": qas_id, "question": text, "answers": answer_list})
+                qas.append({**qa, "answers": [answer for answer, _ in answers]})
             else:
                 unanswered.append(qas_id)
         if qas:

@@ -18,9 +18,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def check_places(directory: str, version_2: bool) -> None:
     """Checks before the work that ``write`` can write its files into a directory.
 
-    Args:
-      directory: it need not exist yet; paths with ``://`` are not checked.
-      version_2: null_odds.json is one of the files.
+    It need not exist yet; paths with ``://`` are not checked.
 
     Raises:
       errors.UserError: one of the names belongs to a directory.
@@ -35,9 +33,7 @@ def check_places(directory: str, version_2: bool) -> None:
 
 
 def write(
-    directory: str,
-    answers: squad_answers.Answers,
-    options: squad_options.SquadOptions,
+    directory: str, answers: squad_answers.Answers, options: squad_options.SquadOptions
 ) -> None:
     """Writes predictions.json, nbest_predictions.json and, in version 2, null_odds.json.
 
@@ -46,7 +42,7 @@ def write(
 
     Args:
       directory: it exists.
-      answers: of ``squad_answers.answer``.
+      answers: their null_odds are empty in version 1.
       options: nbest_offsets and ensure_ascii.
     """
     import tensorflow as tf
@@ -55,7 +51,6 @@ def write(
         _PREDICTIONS: map_json(answers.predictions, options.ensure_ascii),
         _NBEST: nbest_json(answers.nbest, options.nbest_offsets, options.ensure_ascii),
     }
-    odds = os.path.join(directory, _NULL_ODDS)
     if answers.null_odds:
         texts[_NULL_ODDS] = map_json(answers.null_odds, options.ensure_ascii)
     written: dict[str, str] = {}  # temporary path → final path
@@ -70,6 +65,7 @@ def write(
         for temporary in filter(tf.io.gfile.exists, written):
             tf.io.gfile.remove(temporary)
         raise
+    odds = os.path.join(directory, _NULL_ODDS)
     if not answers.null_odds and tf.io.gfile.exists(odds) and not tf.io.gfile.isdir(odds):
         tf.io.gfile.remove(odds)
 

@@ -20,12 +20,8 @@ _log = logging.getLogger(__name__)
 class Predictor:
     """Answers the questions of a run at the threshold that the flags ask for.
 
-    Args:
-      trainer: of the model.
-      data: the sets, cut into windows.
-      flags: of the command.
-      members: what --init_checkpoint names; several answer together, else the model that the
-        trainer has does.
+    Several ``members``, which --init_checkpoint names, answer together; else the model that the
+    trainer has does.
     """
 
     def __init__(
@@ -55,10 +51,8 @@ class Predictor:
 
     def _kept_threshold(self) -> float:
         """What an earlier run found for the model."""
-        directories = file_names.run_directories(
-            [self._run.named_checkpoint, *self._init_checkpoints]
-        )
-        directories.append(self._run.output_dir)
+        checkpoints = [self._run.named_checkpoint, *self._init_checkpoints]
+        directories = [*file_names.run_directories(checkpoints), self._run.output_dir]
         match = threshold.find(directories, self._model())
         if match is None:
             raise errors.UserError(

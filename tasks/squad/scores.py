@@ -42,14 +42,17 @@ def references(
       errors.UserError: with the file and the JSON path: another layout, or no question has any
         answer, as in a test set.
     """
-    gold = {}
+    gold: dict[str, list[str]] = {}
     unanswered = []  # questions that should have an answer
     for paragraph in json_layout.paragraphs(data, source):
         for qa in paragraph.objects("qas"):
-            qas_id, texts = json_layout.take_id(qa), _gold_texts(qa)
-            gold[qas_id] = texts
+            qas_id, is_impossible = json_layout.take_id(qa), qa.value.get("is_impossible") is True
+            if is_impossible and qa.value.get("answers") is None:  # training accepts it, too
+                gold[qas_id] = []
+                continue
+            gold[qas_id] = [answer.take("text", str) for answer in qa.objects("answers")]
             may_have_none = version_2_with_negative and "is_impossible" not in qa.value
-            if not (texts or may_have_none or qa.value.get("is_impossible") is True):
+            if not (gold[qas_id] or may_have_none or is_impossible):
                 unanswered.append(qas_id)
     if unanswered and len(unanswered) == len(gold):
         raise errors.UserError(
@@ -65,13 +68,6 @@ def references(
         counts = len(unanswered), len(gold)
         _log.warning(line, source, *counts, effect, errors.some(unanswered))
     return gold
-
-
-def _gold_texts(qa: json_layout.Node) -> list[str]:
-    # Training accepts such a question, too.
-    if qa.value.get("is_impossible") is True and qa.value.get("answers") is None:
-        return []
-    return [answer.take("text", str) for answer in qa.objects("answers")]
 
 
 @functools.lru_cache(maxsize=1 << 16)

@@ -17,7 +17,7 @@ NO_TOKEN = -1e9
 
 
 class QuestionAnswering(tf.Module):
-    """A task of ``steps.Task``, where the attributes are explained.
+    """A task of ``protocols.Task``, where the attributes are explained.
 
     The softmax of the loss goes over the real tokens of a window alone, so that padding changes
     nothing; that of the original release went over padding too.
@@ -71,10 +71,7 @@ class QuestionAnswering(tf.Module):
     ) -> dict[str, tf.Tensor]:
         """start_logits and end_logits, float32 [B, F], without dropout; NO_TOKEN at padding."""
         start, end = self.model(input_ids, input_mask, segment_ids, training=False)
-        return {
-            "start_logits": _real(start, input_mask),
-            "end_logits": _real(end, input_mask),
-        }
+        return {"start_logits": _real(start, input_mask), "end_logits": _real(end, input_mask)}
 
 
 def _real(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:  # [B, F]

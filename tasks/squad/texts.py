@@ -106,12 +106,7 @@ class Passages:
 
 
 class Passage:
-    """One context, its words and its pieces.
-
-    Args:
-      shared: all contexts.
-      index: which one it is.
-    """
+    """The context with an index among all contexts, its words and its pieces."""
 
     def __init__(self, shared: Passages, index: int):
         self._shared = shared
@@ -128,8 +123,8 @@ class Passage:
     @functools.cached_property
     def _piece_spans(self) -> list[tuple[int, int]]:
         """Start and end of each piece in the words joined by spaces."""
-        origins = self._joined_starts[:-1]
-        return squad_windows.piece_spans(self._shared.tokenizer, self._words, origins)
+        tokenizer, origins = self._shared.tokenizer, self._joined_starts[:-1]
+        return squad_windows.piece_spans(tokenizer, self._words, origins)
 
     def _measure_pieces(self) -> None:
         """Finds where each piece ends in its word, and counts the irregular words: those that are
@@ -181,8 +176,7 @@ class Passage:
         words = self._words[self._word_of[first] : self._word_of[last] + 1]
         tokenized = " ".join(filter(None, map(self._shared.tokenized, words)))
         basic = self._shared.tokenizer.basic_tokenizer
-        span = _find_span(predicted, original, tokenized, basic)
-        if span is not None:
+        if span := _find_span(predicted, original, tokenized, basic):
             return span
         if self._shared.options.verbose_logging:
             _log.info("%r is not found in %r, which is taken whole", predicted, original)

@@ -27,11 +27,7 @@ _FILE = re.compile(r"null_threshold(-\d+)?\.json")
 
 
 def digest(models: Iterable[Mapping[str, np.ndarray]]) -> str:
-    """What tells a model, or several that answer together, from others.
-
-    Args:
-      models: the WEIGHTS of each, in any order.
-    """
+    """Identifies a model, or several that answer together, by the WEIGHTS of each in any order."""
     digests = []
     for weights in models:
         values = (np.asarray(weights[name], "<f4").tobytes() for name in WEIGHTS)
@@ -40,34 +36,24 @@ def digest(models: Iterable[Mapping[str, np.ndarray]]) -> str:
 
 
 def write(path: str, threshold: float, *, f1: float, dev_file: str, step: int, model: str) -> None:
-    """Keeps a threshold; the folder exists.
+    """Writes a threshold to a file in an existing folder.
 
     Args:
       path: the file.
       threshold: of the score of no answer minus that of the best one.
-      f1: what it reaches on ``dev_file``.
-      dev_file: what it was tuned on.
+      f1: what it reaches on ``dev_file``, which it was tuned on.
       step: of the model; 0 for an initial checkpoint and for several models.
       model: ``digest`` of the model.
     """
-    values = {
-        "null_score_diff_threshold": threshold,
-        "f1": f1,
-        "dev_file": dev_file,
-        "global_step": step,
-        "model": model,
-    }
+    values = {"null_score_diff_threshold": threshold, "f1": f1, "dev_file": dev_file}
+    values |= {"global_step": step, "model": model}
     atomic_files.write_text(path, json.dumps(values, indent=2) + "\n")
     log = "null_score_diff_threshold %s, with F1 %.3f on %s: %s"
     _log.info(log, threshold, f1, dev_file, path)
 
 
 def find(directories: Sequence[str], model: str) -> tuple[float, str] | None:
-    """The first threshold of a model in some directories, and its file.
-
-    Args:
-      directories: any of them may be absent.
-      model: its digest.
+    """The first threshold of a model in some directories, which may be absent, and its file.
 
     Raises:
       errors.UserError: a file is damaged; or there are thresholds, but of other models.

@@ -21,11 +21,7 @@ _log = logging.getLogger(__name__)
 class WindowedData:
     """Question sets cut into windows, made when a set is first asked for.
 
-    Args:
-      task: the flags.
-      data: the questions.
-      tokenizer: from text to ids.
-      lengths: what windows are padded to; empty: the longest of each batch.
+    ``lengths`` are what windows are padded to; empty: the longest of each batch.
     """
 
     def __init__(
@@ -54,16 +50,15 @@ class WindowedData:
             for line in self._log_lines(features, int(row), part == "train"):
                 _log.info("%s", line)
         if part != "train":
-            _log.info(
-                "%d questions, %d windows", len(examples.questions), len(features.example_index)
-            )
+            counts = len(examples.questions), len(features.example_index)
+            _log.info("%d questions, %d windows", *counts)
             return features
         for line in squad_features.summarize(examples, features).lines():
             _log.info("%s", line)
         if self._task.whole_answer_windows_only:
             features = squad_features.with_whole_answer(features)
-            _log.info("training on the %d windows with a whole answer or none to find",
-                      len(features.example_index))  # fmt: skip
+            line = "training on the %d windows with a whole answer or none to find"
+            _log.info(line, len(features.example_index))
         if not len(features.example_index):
             raise errors.UserError(
                 f"--train_file={self._task.train_file}: no window is left to train on; expected "

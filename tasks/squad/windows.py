@@ -38,8 +38,7 @@ COLUMNS = (
 )
 
 
-def _integers() -> array.array:
-    return array.array("i")
+_integers = functools.partial(array.array, "i")
 
 
 @dataclasses.dataclass
@@ -73,7 +72,7 @@ class WindowMaker:
         self._tokenizer = tokenizer
         self._options = options
         cls_id, sep_id = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
-        self._cls, self._sep = array.array("i", [cls_id]), array.array("i", [sep_id])
+        self._cls, self._sep = _integers([cls_id]), _integers([sep_id])
 
     def __call__(self, paragraphs: Sequence[Paragraph]) -> Windows:
         windows = Windows()
@@ -94,17 +93,12 @@ class WindowMaker:
         return windows
 
     def _cut(
-        self,
-        windows: Windows,
-        index: int,
-        text: str,
-        pieces: array.array,
-        answer: Sequence[int],
+        self, windows: Windows, index: int, text: str, pieces: array.array, answer: Sequence[int]
     ) -> None:
         """Appends the windows of a question; ``answer`` is its first and last piece."""
         options, (first, last) = self._options, answer
         query = self._tokenizer.encode(text)[: options.max_query_length]
-        head = self._cls + array.array("i", query) + self._sep
+        head = self._cls + _integers(query) + self._sep
         offset = len(head)
         spans = best_windows(len(pieces), options.max_seq_length - offset - 1, options.doc_stride)
         for number, (begin, end, best_begin, best_end) in enumerate(spans):
@@ -127,8 +121,7 @@ class _Context:
     def __init__(self, text: str, tokenizer: tokenization.FullTokenizer):
         self._text = text
         self._tokenizer = tokenizer
-        self.pieces = array.array("i")
-        self.words = array.array("i")
+        self.pieces, self.words = _integers(), _integers()
         self._first_pieces = []  # of each word; a word without pieces has that of the next word
         for index, word in enumerate(squad_examples.words(text)):
             self._first_pieces.append(len(self.pieces))
@@ -154,7 +147,7 @@ class _Context:
         first_word = bisect.bisect_right(self._word_starts, start) - 1
         after = bisect.bisect_right(self._word_starts, end - 1)
         begin, stop = self._first_pieces[first_word], self._first_pieces[after]
-        pieces = array.array("i", self._tokenizer.encode(self._text[start:end]))
+        pieces = _integers(self._tokenizer.encode(self._text[start:end]))
         # As in the original, the first occurrence of the answer's own pieces in these words.
         for first in range(begin, stop - len(pieces) + 1) if pieces else ():
             if self.pieces[first : first + len(pieces)] == pieces:

@@ -16,6 +16,7 @@ from command_line import options
 from serving import graph_tokenizer
 from tasks.classifier import examples
 from tasks.classifier import features as classifier_features
+from tasks.classifier import options as classifier_options
 
 LOWER_CASE = {"uncased": True, "cased": False, "multi_cased": False, "chinese": True}
 LETTERS = "aBσΣςßİıÅéǅẞ가ㅎΐﬁ"
@@ -169,7 +170,8 @@ def test_layout_equals_that_of_training(make):
     for most in range(3, 20):
         packed = graph_tokenizer.pack(ids_a, ids_b, 1, 2, most)
         rows = [examples.InputExample(str(k), *pair, "x") for k, pair in enumerate(texts)]
-        features = classifier_features.encode(rows, ["x"], most, tokenizer.tokenizer)
+        flags = classifier_options.ClassifierOptions(max_seq_length=most)
+        features = classifier_features.encode(rows, ["x"], flags, tokenizer.tokenizer)
         for k in range(len(rows)):
             length = features.input_ids.lengths[k]
             zeros = [0] * (packed.input_ids.shape[1] - length)

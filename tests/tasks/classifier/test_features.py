@@ -12,7 +12,9 @@ from command_line import errors
 from tasks.classifier import examples as task_examples
 from tasks.classifier import features as classifier_features
 from tasks.classifier import glue_tasks
+from tasks.classifier import options as classifier_options
 
+OPTIONS = classifier_options.ClassifierOptions(max_seq_length=8)
 SETS = ("CoLA_train", "CoLA_test", "MRPC_dev", "MRPC_test", "MNLI_dev")
 
 
@@ -37,8 +39,9 @@ def test_features_are_those_of_the_original(shared, name):
     assert [example.guid for example in examples] == expected["guids"]
     assert processor.get_labels() == expected["labels"]
     length = expected["max_seq_length"]
+    flags = classifier_options.ClassifierOptions(max_seq_length=length)
     features = classifier_features.encode(
-        examples, processor.get_labels(), length, tokenizer, processor.kind, labelled=part != "test"
+        examples, processor.get_labels(), flags, tokenizer, processor.kind, labelled=part != "test"
     )
     rows = np.arange(len(examples))
     np.testing.assert_array_equal(features.input_ids.padded(rows, length), golden["input_ids"])
@@ -93,7 +96,7 @@ def test_rows_of_every_shape(tokenizer):
         task_examples.InputExample("4", "a", "\u200b", "x"),  # the second text has no tokens
         task_examples.InputExample("5", "a b c d e", "f g h", "y"),
     ]
-    features = classifier_features.encode(examples, ["x", "y"], 8, tokenizer)
+    features = classifier_features.encode(examples, ["x", "y"], OPTIONS, tokenizer)
     cls, sep, a = 2, 3, 5
     expected = [
         ([cls, a, a + 1, a + 2, sep], 5),
@@ -112,7 +115,7 @@ def test_rows_of_every_shape(tokenizer):
 
 
 def test_no_examples(tokenizer):
-    features = classifier_features.encode([], ["x", "y"], 8, tokenizer)
+    features = classifier_features.encode([], ["x", "y"], OPTIONS, tokenizer)
     assert features.input_ids.lengths.tolist() == [] and len(features.label_ids) == 0
 
 
@@ -120,18 +123,14 @@ def test_labels_of_regression_and_multi_label(tokenizer):
     numbers = [
         task_examples.InputExample(str(i), "a", None, v) for i, v in enumerate(["3.8", 0, "-1e1"])
     ]
-    found = classifier_features.encode(
-        numbers, [], 8, tokenizer, task_examples.REGRESSION
-    ).label_ids
+    found = classifier_features.encode(numbers, [], OPTIONS, tokenizer, "regression").label_ids
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, np.float32([3.8, 0, -10]))
     sets = [
         task_examples.InputExample(str(i), "a", None, v)
         for i, v in enumerate([["z", "x"], [], ("x",)])
     ]
-    found = classifier_features.encode(
-        sets, ["x", "y", "z"], 8, tokenizer, task_examples.MULTI_LABEL
-    )
+    found = classifier_features.encode(sets, ["x", "y", "z"], OPTIONS, tokenizer, "multi_label")
     assert found.label_ids.dtype == np.float32
     assert found.label_ids.tolist() == [[1, 0, 1], [0, 0, 0], [1, 0, 0]]
 
@@ -145,32 +144,30 @@ def test_labels_may_be_numbers(tokenizer, labels, given):
         task_examples.InputExample("0", "a", None, given),
         task_examples.InputExample("1", "a", None, 0),
     ]
-    assert classifier_features.encode(examples, labels, 8, tokenizer).label_ids.tolist() == [2, 0]
+    found = classifier_features.encode(examples, labels, OPTIONS, tokenizer).label_ids
+    assert found.tolist() == [2, 0]
     one = classifier_features.convert_single_example(0, examples[0], labels, 8, tokenizer)
     assert one.label_id == 2
     sets = [task_examples.InputExample("0", "a", None, [given, 0])]
-    found = classifier_features.encode(
-        sets, labels, 8, tokenizer, task_examples.MULTI_LABEL
-    ).label_ids
+    found = classifier_features.encode(sets, labels, OPTIONS, tokenizer, "multi_label").label_ids
     assert found.tolist() == [[1, 0, 1]]
 
 
 def test_prediction_ignores_labels(tokenizer):
-    examples = [
-        task_examples.InputExample("test-0", "a", None, "0")
-    ]  # a placeholder, as many processors set
+    # The label is a placeholder, as many processors set.
+    examples = [task_examples.InputExample("test-0", "a", None, "0")]
     with pytest.raises(errors.UserError, match="test-0: label '0' is not one of 'cat', 'dog'"):
-        classifier_features.encode(examples, ["cat", "dog"], 8, tokenizer)
-    features = classifier_features.encode(examples, ["cat", "dog"], 8, tokenizer, labelled=False)
-    assert features.label_ids.tolist() == [0] and features.label_ids.dtype == np.int32
+        classifier_features.encode(examples, ["cat", "dog"], OPTIONS, tokenizer)
     for kind, zeros in (
+        (task_examples.CLASSIFICATION, [0]),
         (task_examples.REGRESSION, [0.0]),
         (task_examples.MULTI_LABEL, [[0.0, 0.0]]),
     ):
         features = classifier_features.encode(
-            examples, ["cat", "dog"], 8, tokenizer, kind, labelled=False
+            examples, ["cat", "dog"], OPTIONS, tokenizer, kind, labelled=False
         )
-        assert features.label_ids.tolist() == zeros and features.label_ids.dtype == np.float32
+        assert features.label_ids.tolist() == zeros
+        assert features.label_ids.dtype == (np.int32 if kind == "classification" else np.float32)
     one = classifier_features.convert_single_example(
         0, task_examples.InputExample("test-0", "a"), ["cat", "dog"], 8, tokenizer
     )
@@ -179,7 +176,7 @@ def test_prediction_ignores_labels(tokenizer):
 
 def test_mistakes_name_the_example(tokenizer):
     def encode(example, kind=task_examples.CLASSIFICATION):
-        return classifier_features.encode([example], ["x"], 8, tokenizer, kind)
+        return classifier_features.encode([example], ["x"], OPTIONS, tokenizer, kind)
 
     with pytest.raises(errors.UserError, match="dev-3: NoneType None where a text"):
         encode(task_examples.InputExample("dev-3", None, None, "x"))
@@ -190,7 +187,8 @@ def test_mistakes_name_the_example(tokenizer):
 def test_what_is_logged(tokenizer, caplog):
     caplog.set_level(logging.INFO)
     examples = [task_examples.InputExample(f"train-{i}", "a b c d", None, "y") for i in range(7)]
-    classifier_features.encode(examples, ["x", "y"], 5, tokenizer)
+    options = classifier_options.ClassifierOptions(max_seq_length=5)
+    classifier_features.encode(examples, ["x", "y"], options, tokenizer)
     lines = [record.getMessage() for record in caplog.records]
     assert [line for line in lines if line.startswith("guid")] == [
         f"guid: train-{i}" for i in range(5)
