@@ -21,7 +21,7 @@ test-slow: .venv/ready-test
 check: .venv/ready-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy *.py command_line system nn checkpoints training tasks serving
+	$(BIN)/mypy *.py command_line system nn checkpoints training tasks serving benchmarks
 
 .venv/ready: requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' || \

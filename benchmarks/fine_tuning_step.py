@@ -176,7 +176,7 @@ def main() -> None:
     parser.add_argument("--side", nargs="+", help=argparse.SUPPRESS)
     flags = parser.parse_args()
     if flags.side:
-        {"ours": ours, "theirs": theirs}[flags.side[0]](*flags.side[1:])
+        (ours if flags.side[0] == "ours" else theirs)(*flags.side[1:])
         return
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "rows.npz")

@@ -15,6 +15,7 @@ import pathlib
 import statistics
 import sys
 import tempfile
+from typing import Any
 
 import sides
 
@@ -42,7 +43,8 @@ def write_batches(patterns: str, path: str, count: int) -> None:
     )
     dataset = batches.dataset(tf.distribute.InputContext()).take(count)
     found = list(dataset.as_numpy_iterator())
-    np.savez(path, **{name: np.stack([batch[name] for batch in found]) for name in found[0]})
+    arrays: dict[str, Any] = {name: np.stack([batch[name] for batch in found]) for name in found[0]}
+    np.savez(path, **arrays)
 
 
 def ours(path: str) -> None:
@@ -126,7 +128,7 @@ def main() -> None:
     parser.add_argument("--side", nargs="+", help=argparse.SUPPRESS)
     flags = parser.parse_args()
     if flags.side:
-        {"ours": ours, "theirs": theirs}[flags.side[0]](*flags.side[1:])
+        (ours if flags.side[0] == "ours" else theirs)(*flags.side[1:])
         return
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "batches.npz")

@@ -114,7 +114,7 @@ def our_devices() -> Any:
     """Imports TensorFlow and makes the strategy as the scripts do; comes before all else."""
     from command_line import app
 
-    app._prepare()
+    app.set_up_logging()
     app.import_tensorflow()
     from command_line import options
     from training import devices

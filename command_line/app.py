@@ -63,7 +63,7 @@ def run(
     try:
         with interrupts:
             instances, debug = parser.parse(argv[1:], groups, program)
-            _set_up_logging()
+            set_up_logging()
             prepared = _resolve(prepare)(*instances) if prepare else None
             if isinstance(work, str) and needs_tensorflow:
                 import_tensorflow()
@@ -154,7 +154,7 @@ def import_tensorflow() -> None:
             os.close(shown)
 
 
-def _set_up_logging() -> None:
+def set_up_logging() -> None:
     """Sets logging up and TensorFlow's environment, which must stand before its import."""
     # oneDNN: 1.45 times the float32 matrix products a second on this kind of CPU.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
