@@ -162,6 +162,8 @@ def create_masked_lm_predictions(
     Returns:
       The tokens with some masked, their positions, and the original tokens there.
     """
+    if max_predictions_per_seq < 1:
+        return list(tokens), [], []
     words = list(dict.fromkeys([*vocab_words, *tokens, "[CLS]", "[SEP]", "[MASK]"]))
     number = {word: index for index, word in enumerate(words)}
     ids = masking.TokenIds(

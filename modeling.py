@@ -381,7 +381,9 @@ class BertModel(tf.Module):
         return super().__new__(cls)
 
     def __getattr__(self, name: str) -> Any:
-        original_names.refuse("modeling.BertModel", name)
+        if name in original_names.REPLACEMENTS["modeling.BertModel"]:
+            original_names.refuse("modeling.BertModel", name)
+        return object.__getattribute__(self, name)  # raises what a property raised, or the usual
 
     def make_layer(self, index: int) -> TransformerLayer:
         """Makes layer ``index``, from 0; called once for each layer when the model is built."""
@@ -480,8 +482,11 @@ class BertModel(tf.Module):
         length, longest = input_ids.shape[1], self.config.max_position_embeddings
         if length is not None and length > longest:
             raise ValueError(f"sequence length {length} is above max_position_embeddings {longest}")
-        input_mask = tf.ones_like(input_ids) if input_mask is None else input_mask
-        token_type_ids = tf.zeros_like(input_ids) if token_type_ids is None else token_type_ids
+        if input_mask is None:
+            input_mask = tf.ones_like(input_ids)
+        if token_type_ids is None:
+            token_type_ids = tf.zeros_like(input_ids)
+        input_mask, token_type_ids = map(tf.convert_to_tensor, (input_mask, token_type_ids))
         layout = padding.TokenLayout(input_mask, self.static_shapes)
         seed = layers.dropout_seed(self, training, seed)
         embedded = self.embeddings(

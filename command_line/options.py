@@ -55,7 +55,7 @@ def _check_value(field: dataclasses.Field, value: typing.Any) -> None:
     if choices and value not in choices:
         expected = f"one of {', '.join(choices)}"
     elif isinstance(value, int) and abs(value) > 2**31 - 1:
-        expected = f"at most {2**31 - 1}"
+        expected = f"between {1 - 2**31} and {2**31 - 1}"
     elif isinstance(value, float) and not math.isfinite(value):
         expected = "a finite number"
     elif minimum is not None and value < minimum:

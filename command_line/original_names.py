@@ -56,8 +56,11 @@ REPLACEMENTS: dict[str, dict[str, str]] = {
         "create_optimizer": "optimization.Schedule and optimization.AdamWeightDecay",
     },
     "create_pretraining_data": {
+        "MaskedLmInstance": "tasks.pretraining.masking.mask",
         "TrainingInstance": "tasks.pretraining.instances.Instance",
+        "create_float_feature": "tasks.pretraining.records.encode_example",
         "create_instances_from_document": "tasks.pretraining.instances.InstanceBuilder",
+        "create_int_feature": "tasks.pretraining.records.encode_example",
         "create_training_instances": "tasks.pretraining.shards.build_shard",
         "write_instance_to_example_files": "tasks.pretraining.record_files.RoundRobinWriter",
     },
@@ -85,6 +88,7 @@ REPLACEMENTS: dict[str, dict[str, str]] = {
         "input_fn_builder": "training.batching.FeatureBatches",
         "model_fn_builder": "tasks.squad.fine_tune.SquadFineTuning",
         "read_squad_examples": "tasks.squad.examples.read",
+        "validate_flags_or_throw": "tasks.squad.data.read",
         "write_predictions": "tasks.squad.answers.answer and tasks.squad.prediction_files.write",
     },
 }

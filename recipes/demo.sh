@@ -1,6 +1,6 @@
 #!/bin/sh
 # From raw text to a pre-trained BERT, a classifier and a reader, on the sample data of the project.
-# Takes about 5 minutes on two cores. Run it as: make demo
+# Run it as: make demo
 #
 # The held-out documents tell of the same small world as the training documents. A model that has
 # read the training text guesses their masked words far better than word frequencies do, and knows

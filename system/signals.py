@@ -11,8 +11,9 @@ from typing import Any
 class StopRequests:
     """A context manager that counts the requests to stop, most of which come as signals.
 
-    Only the main thread gets signals, so elsewhere nothing is changed. A signal that is ignored
-    (SIGHUP after ``nohup``) stays ignored. The handlers of before come back at the end.
+    Only the main thread gets signals, so elsewhere nothing is changed. SIGHUP stays ignored after
+    ``nohup``; SIGINT, which shells ignore in background jobs, does not. The handlers of before come
+    back at the end.
 
     Args:
       names: the signals, such as "SIGTERM"; one that the platform lacks is left out.
@@ -42,7 +43,8 @@ class StopRequests:
     def __enter__(self) -> "StopRequests":
         if threading.current_thread() is threading.main_thread():
             for number in self._numbers:
-                if signal.getsignal(number) != signal.SIG_IGN:
+                is_ignored = signal.getsignal(number) == signal.SIG_IGN
+                if not (is_ignored and signal.Signals(number).name == "SIGHUP"):
                     self._previous[number] = signal.signal(number, self._handle)
         return self
 

@@ -5,6 +5,7 @@ activation or another order of labels have the same shapes, and compute somethin
 """
 
 import dataclasses
+import functools
 import logging
 import os
 from collections.abc import Iterable, Mapping
@@ -58,8 +59,16 @@ class Origin:
     config_path: str = ""
     flags: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     flags_path: str = ""
-    labels: tuple[str, ...] | None = None
     labels_path: str = ""
+
+    @functools.cached_property
+    def labels(self) -> list[str] | None:
+        """Those of a classifier; only asked for by runs that have labels.
+
+        Raises:
+          errors.UserError: the file is damaged.
+        """
+        return label_files.read_labels(self.labels_path) if self.labels_path else None
 
     @classmethod
     def read(cls, checkpoint: str) -> "Origin":
@@ -81,8 +90,7 @@ class Origin:
                     values |= {name: contents, f"{name}_path": path}
             path = os.path.join(directory, label_files.LABELS_FILE)
             if inputs.is_file(path):
-                labels = tuple(inputs.read_bytes(path).decode().splitlines())
-                values |= {"labels": labels, "labels_path": path}
+                values["labels_path"] = path
         return cls(checkpoint, **values)
 
     def check_config(self, config: modeling.BertConfig, config_file: str) -> None:

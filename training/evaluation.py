@@ -82,12 +82,11 @@ def results_stem(trainer: loop.Trainer, run: options.RunOptions, name: str) -> s
 
 def write_results(
     trainer: loop.Trainer, run: options.RunOptions, name: str, results: Mapping[str, float]
-) -> str:
-    """Logs and writes the results of the model as it is; returns the path without its ending."""
-    path = results_stem(trainer, run, name)
+) -> None:
+    """Logs and writes the results of the model as it is."""
     if trainer.is_chief:
+        path = f"{results_stem(trainer, run, name)}.txt"
         for key, value in sorted(results.items()):
             _log.info("  %s = %s", key, run_files.format_value(value))
-        run_files.write_results(f"{path}.txt", results)
-        _log.info("wrote %s.txt", path)
-    return path
+        run_files.write_results(path, results)
+        _log.info("wrote %s", path)

@@ -37,7 +37,7 @@ class FineTuningFlags(NamedTuple):
         return "" if self.tuning.do_train else self.run.named_checkpoint
 
     def check(self) -> None:
-        """Finds contradictions that need no file.
+        """Finds contradictions that need no data, and an --output_dir that cannot be one.
 
         Raises:
           errors.FlagError: naming the flags, and what to add or leave out.

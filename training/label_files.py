@@ -4,7 +4,8 @@ import json
 import os
 from collections.abc import Sequence
 
-from system import atomic_files
+from command_line import errors
+from system import atomic_files, inputs
 
 LABELS_FILE = "labels.txt"
 
@@ -14,6 +15,21 @@ def write_labels(directory: str, labels: Sequence[str]) -> None:
     if labels:
         text = "".join(f"{label}\n" for label in labels)
         atomic_files.write_text(os.path.join(directory, LABELS_FILE), text)
+
+
+def read_labels(path: str) -> list[str]:
+    """The lines of a file of labels, of which some may be empty.
+
+    Raises:
+      errors.UserError: it is not UTF-8 text.
+    """
+    try:
+        text = inputs.read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise errors.UserError(
+            f"{path}: not UTF-8 text; expected a file of labels, one label per line"
+        ) from None
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
 def label_signature(labels: Sequence[str]) -> str:

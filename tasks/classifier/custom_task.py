@@ -168,14 +168,8 @@ def _label_list(flag: str) -> list[str]:
 
 
 def read_labels(path: str) -> list[str]:
-    """The labels in a file, one a line."""
-    try:
-        lines = [line.decode("utf-8-sig").strip() for line in inputs.read_lines(path)]
-    except UnicodeDecodeError:
-        raise errors.UserError(
-            f"{path}: not UTF-8 text; expected a file of labels, one a line"
-        ) from None
-    return [line for line in lines if line]
+    """The labels in a file, one per line."""
+    return [line.strip() for line in label_files.read_labels(path) if line.strip()]
 
 
 def _task_kind(flags: classifier_options.ClassifierOptions) -> str:

@@ -125,7 +125,14 @@ def cut(length_a: int, length_b: int, max_seq_length: int) -> tuple[int, int]:
 
     Returns:
       Numbers of tokens; e.g. 9 and 3 at length 10: 4 and 3.
+
+    Raises:
+      errors.FlagError: there is no room for the special tokens.
     """
+    if max_seq_length < 3:
+        raise errors.FlagError(
+            f"--max_seq_length={max_seq_length}: expected at least 3, for [CLS] and two [SEP]"
+        )
     return _cut_pair(length_a, length_b, max_seq_length - (3 if length_b else 2))
 
 

@@ -119,7 +119,8 @@ def _read_config(path: str) -> Mapping[str, Any]:
         return {}  # only TensorFlow reads it, in the first run
     config = json_files.read_object(path, "give another --bert_config_file")
     if config is None:
-        raise errors.UserError(f"--bert_config_file={path}: cannot be read: no such file")
+        reason = "it is a directory" if os.path.isdir(path) else "no such file"
+        raise errors.UserError(f"--bert_config_file={path}: cannot be read: {reason}")
     return config
 
 

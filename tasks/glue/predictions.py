@@ -4,6 +4,7 @@ outcome.json beside the predictions says what they were made from. Without it, p
 that is no longer the best one, or of other test files, could get into a submission.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from command_line import errors
-from system import atomic_files
+from system import atomic_files, inputs
 from tasks.classifier import glue_tasks
 from tasks.glue import data_sets, run_folder, status, submission
 from tasks.glue import runs as glue_runs
@@ -58,14 +59,17 @@ def _note_path(directory: str) -> str:
 
 
 def _origin(run: glue_runs.Run, tests: Mapping[str, str]) -> dict[str, Any]:
-    """What predictions are made from: the run, and size and time of its results and the test files.
+    """What predictions are made from: the run, and a digest of its files and the test files.
 
-    A run that is trained again writes its results again. So it differs from the earlier one even
-    if the results are equal, as those of runs that learn nothing often are.
+    A run that is trained again differs from the earlier one even if the results are equal, as those
+    of runs that learn nothing often are: metrics.jsonl has the throughput.
     """
+    metrics = os.path.join(run.directory, "metrics.jsonl")
     paths = [*status.results_paths(run).values(), *data_sets.test_files(tests)]
-    files = [os.stat(path) for path in paths]
-    return {"run": run.name, "files": [[file.st_size, file.st_mtime_ns] for file in files]}
+    digest = hashlib.sha256()
+    for path in [*paths, *filter(os.path.isfile, [metrics])]:
+        digest.update(hashlib.sha256(inputs.read_bytes(path)).digest())
+    return {"run": run.name, "digest": digest.hexdigest()}
 
 
 def tables(directory: str, task: str, tests: Mapping[str, str]) -> dict[str, str]:

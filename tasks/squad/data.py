@@ -55,6 +55,12 @@ def read(*groups: Any) -> "SquadData":
 def _check_files(flags: fine_tuning_flags.FineTuningFlags) -> None:
     """Requires the files that the run reads, and refuses one that it would not."""
     task, do_train = flags.task, flags.tuning.do_train
+    threshold = task.null_score_diff_threshold
+    if not task.version_2_with_negative and float(threshold):
+        _log.warning(
+            "--null_score_diff_threshold=%s does nothing without --version_2_with_negative",
+            threshold,
+        )
     if do_train and not task.train_file:
         raise errors.FlagError("--train_file is missing; --do_train needs it")
     if flags.run.eval_steps and not (task.dev_file or task.predict_file):

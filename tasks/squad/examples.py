@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from command_line import errors
 from tasks.squad import json_layout
+from tasks.squad import options as squad_options
 
 _log = logging.getLogger(__name__)
 
@@ -157,6 +158,9 @@ def parse(
       errors.UserError: with the file and the JSON path: another layout, a missing key, a wrong
         type, answers that do not fit the flags, two questions of one id to predict.
     """
+    if answer_policy not in squad_options.ANSWER_POLICIES:
+        policies = ", ".join(squad_options.ANSWER_POLICIES)
+        raise errors.FlagError(f"--answer_policy={answer_policy}: expected one of {policies}")
     reader = _Reader(source, is_training, version_2_with_negative, answer_policy)
     contexts: list[str] = []
     questions: list[Question] = []

@@ -33,7 +33,7 @@ def collect(
         padded or the real length of a window.
 
     Raises:
-      errors.UserError: a window is missing or occurs twice.
+      errors.UserError: a window is missing or occurs twice, or its logits fail ``check``.
     """
     count = len(features.example_index)
     pairs: dict[int, Any] = {}
@@ -48,7 +48,9 @@ def collect(
             f"{errors.some(missing)}); nothing is written, predict again"
         )
     starts, ends = ([pairs[row][side] for row in range(count)] for side in (0, 1))
-    return Logits(ragged.from_rows(starts, np.float32), ragged.from_rows(ends, np.float32))
+    logits = Logits(ragged.from_rows(starts, np.float32), ragged.from_rows(ends, np.float32))
+    check(features, logits)
+    return logits
 
 
 def check(features: squad_features.Features, logits: Logits) -> None:

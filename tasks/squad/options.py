@@ -1,18 +1,17 @@
 """The flags that only run_squad.py and convert_to_squad.py have."""
 
 import dataclasses
-import logging
 import math
 
 from command_line import errors, options
 from training import fine_tuning_flags
 
-_log = logging.getLogger(__name__)
-
 # What the task writes into --output_dir; see outputs.check_data.
 OUTPUT_FILES = (
     "predictions.json", "nbest_predictions.json", "null_odds.json", "null_threshold*.json",
 )  # fmt: skip
+
+ANSWER_POLICIES = ("error", "first", "shortest", "all")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,7 +61,7 @@ class SquadOptions(options.Group):
         "error",
         "Training takes one answer a question. Where there are more: stop; take the first or the "
         "shortest; or make all distinct ones examples.",
-        choices=("error", "first", "shortest", "all"),
+        choices=ANSWER_POLICIES,
     )
     whole_answer_windows_only: bool = options.flag(
         False,
@@ -105,17 +104,10 @@ class SquadOptions(options.Group):
         for flag in ("do_predict", "do_eval"):
             if getattr(self, flag) and not self.predict_file:
                 raise errors.FlagError(f"--predict_file is missing; --{flag} needs it")
-        if self.version_2_with_negative:
-            return
-        if self.tunes_threshold:
+        if self.tunes_threshold and not self.version_2_with_negative:
             raise errors.FlagError(
                 "--null_score_diff_threshold=auto does nothing without --version_2_with_negative; "
                 "add it"
-            )
-        if float(threshold):
-            _log.warning(
-                "--null_score_diff_threshold=%s does nothing without --version_2_with_negative",
-                threshold,
             )
 
     @property

@@ -91,7 +91,10 @@ class Predictor:
         models = []
         for member in self._members:
             self._trainer.state.ensure_loaded(member, "--init_checkpoint")
-            models.append(self._predicted(part))
+            try:
+                models.append(self._predicted(part))
+            except errors.UserError as error:
+                raise errors.UserError(f"--init_checkpoint={member}: {error}") from None
         return squad_logits.average(models)
 
     def _predicted(self, part: str) -> squad_logits.Logits:
@@ -115,6 +118,6 @@ class Predictor:
             return
         step = 0 if self._members else self._trainer.step
         path = f"{evaluation.results_stem(self._trainer, self._run, 'null_threshold')}.json"
-        value, f1 = self._tuned
+        (value, f1), self._tuned = self._tuned, None
         dev_file, model = self._task.dev_file, self._model()
         threshold.write(path, value, f1=f1, dev_file=dev_file, step=step, model=model)

@@ -52,5 +52,7 @@ def test_getters_of_the_model():
         modeling.BertModel(model.config, True, None)
     with pytest.raises(TypeError, match=r"use BertModel\(config\)\(input_ids"):
         modeling.BertModel(config=model.config, is_training=True, input_ids=None)
+    with pytest.raises(AttributeError, match="'BertModel' object has no attribute 'no_such_name'"):
+        model.no_such_name  # noqa: B018
     with pytest.raises(AttributeError, match="there is no modeling.no_such_name"):
         modeling.no_such_name  # noqa: B018

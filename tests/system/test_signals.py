@@ -47,11 +47,15 @@ def test_then_may_raise(calls):
         signal.raise_signal(signal.SIGTERM)
 
 
-def test_ignored_signals_and_other_threads_are_left_alone(calls):
-    handler = signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    with signals.StopRequests("SIGTERM") as stop:
+def test_an_ignored_sighup_and_other_threads_are_left_alone(calls):
+    handler = signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as SIGINT in a job of a script
+    hangup = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as after nohup
+    with signals.StopRequests("SIGTERM", "SIGHUP") as stop:
+        signal.raise_signal(signal.SIGHUP)
+        assert stop.count == 0
         signal.raise_signal(signal.SIGTERM)
-    assert stop.count == 0
+    assert stop.count == 1
+    signal.signal(signal.SIGHUP, hangup)
     signal.signal(signal.SIGTERM, handler)
     thread = threading.Thread(target=stop.__enter__)
     thread.start()

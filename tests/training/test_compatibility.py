@@ -8,7 +8,7 @@ import pytest
 import modeling
 import tiny
 from checkpoints import manager, restore
-from command_line import options
+from command_line import errors, options
 from training import compatibility, run_files
 
 CONFIG = modeling.BertConfig.from_dict({**tiny.CONFIG, "num_hidden_layers": 3})
@@ -62,6 +62,14 @@ def test_labels_beside_a_checkpoint_without_notes_are_compared(tmp_path, outputs
     found = head.mismatch(restore.open_checkpoint(prefix), compatibility.Origin.read(prefix))
     told = "was trained with labels 0, 1, not labels 1, 0; give the task and the labels ("
     assert found == "" if fits else found.startswith(f"{told}{tmp_path}")
+
+
+def test_damaged_labels_stop_only_runs_with_labels(tmp_path):
+    (tmp_path / "labels.txt").write_bytes(b"caf\xe9\nbar\n")
+    manager.save(str(tmp_path), 1, {"a": 1})
+    origin = compatibility.Origin.read(str(tmp_path / "model.ckpt-1"))
+    with pytest.raises(errors.UserError, match="labels.txt: not UTF-8 text"):
+        origin.labels  # noqa: B018
 
 
 def test_changed_flags_of_a_run_that_goes_on_are_named(tmp_path, caplog):

@@ -69,6 +69,12 @@ def _cut_token_by_token(length_a: int, length_b: int, room: int) -> tuple[int, i
     return length_a, length_b
 
 
+def test_no_room_for_special_tokens(tokenizer):
+    example = task_examples.InputExample("1", "a")
+    with pytest.raises(errors.FlagError, match="--max_seq_length=2: expected at least 3"):
+        classifier_features.convert_single_example(9, example, ["0"], 2, tokenizer)
+
+
 def test_truncation_equals_dropping_tokens_one_by_one():
     assert classifier_features.cut(9, 3, 10) == (4, 3)
     for length_a in range(12):

@@ -4,6 +4,7 @@ import json
 import pathlib
 import re
 import shutil
+import time
 
 import pytest
 
@@ -69,6 +70,7 @@ class _FakeSearch:
         names = ("accuracy", "spearman", "pearson")
         text = "".join(f"eval_{name} = {score}\n" for name in names)
         (directory / "eval_results.txt").write_text(text)
+        (directory / "metrics.jsonl").write_text(f"{time.monotonic_ns()}\n")  # differs each time
         _save(directory, 9)
         job.on_end(DONE)
         return directory

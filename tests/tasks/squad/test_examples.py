@@ -140,6 +140,11 @@ def test_answer_policies(policy, expected):
     assert {(q.qas_id, q.number) for q in examples.questions} == {("q", 0)}
 
 
+def test_an_unknown_answer_policy():
+    with pytest.raises(errors.FlagError, match="--answer_policy=frist: expected one of error, fir"):
+        squad_examples.parse({"data": []}, "x.json", is_training=True, answer_policy="frist")
+
+
 def test_prediction_reads_nothing_about_answers(caplog):
     qas = [
         {"id": "a", "question": "?"},

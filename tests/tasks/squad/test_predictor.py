@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from command_line import options
+from command_line import errors, options
 from tasks.squad import answers as squad_answers
 from tasks.squad import logits as squad_logits
 from tasks.squad import options as squad_options
@@ -70,6 +70,8 @@ def made(monkeypatch):
 
     def collect(features, _):
         predicted.append((trainer.loaded_checkpoint, features.part))
+        if isinstance(worth[trainer.loaded_checkpoint], Exception):
+            raise worth[trainer.loaded_checkpoint]
         return worth[trainer.loaded_checkpoint] + (10 if features.part == "dev" else 0)
 
     monkeypatch.setattr(squad_logits, "collect", collect)
@@ -82,7 +84,7 @@ def made(monkeypatch):
         flags = fine_tuning_flags.FineTuningFlags(task, None, None, None, None, run, None)
         return _Scored(predictor.Predictor(trainer, data, flags, members), data)
 
-    return types.SimpleNamespace(make=make, predicted=predicted, data=data)
+    return types.SimpleNamespace(make=make, predicted=predicted, data=data, worth=worth)
 
 
 def test_the_threshold_is_tuned_with_the_model_that_predicts(made):
@@ -113,3 +115,8 @@ def test_several_models_answer_together_on_both_sets(made):
     made.predicted.clear()
     assert made.make(["a"], predict_file="p.json").scores("predict")["f1"] == 4.0
     assert made.predicted == [("b", "predict")]  # one model is the trainer's matter
+    made.worth["a"] = errors.UserError("a logit is nan")
+    made.predicted.clear()
+    with pytest.raises(errors.UserError, match="^--init_checkpoint=a: a logit is nan"):
+        made.make(["a", "b"], predict_file="p.json", **auto).scores("predict")
+    assert made.predicted == [("a", "predict")]
