@@ -53,6 +53,7 @@ def convert(flags: squad_options.ConvertOptions) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit status."""
     return app.run(convert, [squad_options.ConvertOptions], __doc__ or "", argv)
 
 

@@ -202,6 +202,7 @@ __getattr__ = original_names.getattr_of("create_pretraining_data")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit status."""
     return app.run(
         work,
         [pretraining_options.PretrainingDataOptions, options.TokenizerOptions],

@@ -333,7 +333,7 @@ def search(learn: Callable[[int], list[str]], num_pieces: int, guess: int) -> li
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the script; returns its exit status."""
+    """Runs the command; returns its exit status."""
     return app.run(work, [VocabOptions], __doc__, argv)
 
 

@@ -471,11 +471,11 @@ class BertModel(tf.Module):
 
     def _embed(
         self,
-        input_ids: tf.Tensor,
-        input_mask: tf.Tensor | None,
-        token_type_ids: tf.Tensor | None,
+        input_ids: tf.Tensor,  # int32 [B, F]
+        input_mask: tf.Tensor | None,  # int32 [B, F]
+        token_type_ids: tf.Tensor | None,  # int32 [B, F]
         training: bool,
-        seed: tf.Tensor | None,
+        seed: tf.Tensor | None,  # int32 [2]
     ) -> tuple[tf.Tensor, LayerContext]:
         """The input of the first layer, [N, H] of compute_dtype, and what the layers share."""
         input_ids = tf.convert_to_tensor(input_ids)

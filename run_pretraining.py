@@ -27,7 +27,7 @@ __getattr__ = original_names.getattr_of("run_pretraining")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the script; returns its exit status."""
+    """Runs the command; returns its exit status."""
     return app.run(
         "tasks.pretraining.pretrain:pretrain",
         GROUPS,

@@ -89,7 +89,7 @@ class Dropout(tf.Module):
 
 
 def dropout_seed(model: tf.Module, training: bool, seed: tf.Tensor | None) -> tf.Tensor | None:
-    """The seed for the layers of a model: None when not training.
+    """The seed for the layers of a model, int32 [2]: None when not training.
 
     Raises:
       ValueError: training without a seed, when some layer drops elements.

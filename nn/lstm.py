@@ -45,8 +45,11 @@ class BiLstm(tf.Module):
         return tf.concat([forward, backward[:, ::-1]], -1) * real, last
 
     def _run(
-        self, states: tf.Tensor, real: tf.Tensor, variables: tuple[tf.Variable, ...]
-    ) -> tf.Tensor:  # [B, F, H / 2]
+        self,
+        states: tf.Tensor,  # float32 [B, F, H]
+        real: tf.Tensor,  # float32 [B, F, 1]
+        variables: tuple[tf.Variable, ...],  # kernel, recurrent kernel and bias of a direction
+    ) -> tf.Tensor:  # float32 [B, F, H / 2]
         kernel, recurrent, bias = variables
         inputs = tf.einsum("bfh,hg->fbg", states, kernel) + bias
         start = tf.zeros([tf.shape(states)[0], recurrent.shape[0]])

@@ -417,8 +417,10 @@ def _walk_pieces(
 
 
 def _join_protected(
-    codes: tf.Tensor, rows: tf.Tensor, protected: _Trie
-) -> tuple[tf.Tensor, tf.Tensor]:
+    codes: tf.Tensor,
+    rows: tf.Tensor,
+    protected: _Trie,  # int32 [C], int64 [C]
+) -> tuple[tf.Tensor, tf.Tensor]:  # the same, with fewer C
     """Replaces each protected token with its single code, from left to right, longest first."""
     all_positions = tf.range(tf.size(codes))
     tokens, lengths = protected.longest(codes, all_positions, tf.zeros_like(codes))
@@ -442,7 +444,7 @@ def _join_protected(
 
 
 def _lookup(keys: tf.Variable, queries: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The index of each query among the sorted keys, int32, and whether it is one of them."""
+    """The index of each query [N] among the sorted keys [K], int32 [N]; and bool [N]: is it one."""
     index = tf.minimum(tf.searchsorted(keys, queries), tf.size(keys) - 1)
     return index, tf.gather(keys, index) == queries
 
@@ -452,6 +454,6 @@ def _indices(condition: tf.Tensor) -> tf.Tensor:  # bool [C] -> int32 [number of
 
 
 def _scatter(values: tf.Tensor, positions: tf.Tensor, new: Any) -> tf.Tensor:
-    """``values`` with ``new``, a scalar or one value per position, at ``positions``."""
+    """``values`` [N] with ``new``, a scalar or [M], at ``positions``, int32 [M]."""
     new = tf.broadcast_to(tf.cast(new, values.dtype), tf.shape(positions))
     return tf.tensor_scatter_nd_update(values, positions[:, None], new)

@@ -90,7 +90,7 @@ class TrainStep:
 
         Args:
           iterator: of the strategy's distributed dataset.
-          count: int32 [], number of steps; a tensor, so that another number is not traced anew.
+          count: int32 [], number of steps; a tensor, so that another number is not retraced.
         """
         strategy = self._strategy
 
@@ -154,7 +154,10 @@ class TrainStep:
         return tf.random.fold_in(seed, replica)
 
     def _accumulate(
-        self, batch: protocols.Batch, weights: dict[str, tf.Tensor], scale: tf.Tensor | None
+        self,
+        batch: protocols.Batch,
+        weights: dict[str, tf.Tensor],  # float32 [] each
+        scale: tf.Tensor | None,  # float32 []
     ) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor]:
         """Gradients and metrics of a replica's batch, computed in micro-batches."""
         count = self._config.accumulation
@@ -182,9 +185,9 @@ class TrainStep:
     def _loss_and_gradients(
         self,
         batch: protocols.Batch,
-        weights: dict[str, tf.Tensor],
-        seed: tf.Tensor,
-        scale: tf.Tensor | None,
+        weights: dict[str, tf.Tensor],  # float32 [] each
+        seed: tf.Tensor,  # int32 [2]
+        scale: tf.Tensor | None,  # float32 []
     ) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor]:
         """Gradients of a micro-batch, its metric sums and their weights; a pure function.
 

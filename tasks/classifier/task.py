@@ -74,10 +74,12 @@ class Classification(tf.Module):
         return tf.nn.softmax(logits) if self._kind == examples.CLASSIFICATION else logits
 
     def _logits(self, batch: Batch, training: bool, seed: tf.Tensor | None) -> tf.Tensor:
+        """float32 [B, L]; seed is int32 [2]."""
         inputs = (batch["input_ids"], batch["input_mask"], batch["segment_ids"])
         return self.model(*inputs, training=training, seed=seed)
 
-    def _losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:  # [B]
+    def _losses(self, logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """float32 [B], of logits float32 [B, L] and labels as ``sums`` takes them."""
         if self._kind == examples.REGRESSION:
             return tf.square(logits[:, 0] - labels)
         if self._kind == examples.MULTI_LABEL:
@@ -99,7 +101,7 @@ def probabilities(logits: np.ndarray, kind: str) -> np.ndarray:
 def results(
     logits: np.ndarray, labels: np.ndarray, kind: str, names: Sequence[str]
 ) -> dict[str, float]:
-    """Loss and scores over a data set: eval_loss, eval_<metric>, and loss as eval_loss.
+    """Loss and scores over a data set: eval_loss, eval_<metric>, and loss, equal to eval_loss.
 
     Logits are float32 [N, L], labels as ``Classification.sums`` takes them, names from
     ``metrics.BY_KIND``.

@@ -266,5 +266,5 @@ class Search:
         if failures:
             raise errors.UserError(
                 f"failed: {'; '.join(failures)}; the same command tries them again, from what "
-                "their folders have (delete a folder to begin anew)"
+                "their folders have (delete a folder to start over)"
             )

@@ -98,23 +98,23 @@ class Pool:
         self._workers.__exit__(kind, *rest)
         self._temporary.cleanup()
 
-    def build(self, shards: Iterator[corpus.Shard]) -> Iterator[shards.ShardRecords] | None:
-        """Hands shards to the workers, a few at a time, and takes the results in the same order.
+    def build(self, parts: Iterator[corpus.Shard]) -> Iterator[shards.ShardRecords] | None:
+        """Hands parts of the corpus to the workers, a few at a time; results keep their order.
 
         Args:
-          shards: read as they are needed.
+          parts: read as they are needed.
 
         Returns:
           The results; the workers have begun when this returns, so that the parent can import
-          TensorFlow meanwhile. ``None`` if there are no shards.
+          TensorFlow meanwhile. ``None`` if there are no parts.
 
         Raises:
           errors.UserError: (while iterating, too) a worker died.
         """
-        first = next(shards, None)
+        first = next(parts, None)
         if first is None:
             return None
-        return self._workers.map(itertools.chain([first], shards), self._report)
+        return self._workers.map(itertools.chain([first], parts), self._report)
 
     def _report(self) -> None:
         now = time.monotonic()

@@ -43,7 +43,7 @@ class PretrainingDataOptions(_ExampleSizes):
         "alike. Unset: each piece decides for itself, as released.",
     )
     random_seed: int = options.flag(12345, "Seed of everything drawn.")
-    dupe_factor: int = options.flag(10, "Times the corpus is gone through, masked anew.", minimum=1)
+    dupe_factor: int = options.flag(10, "Passes over the corpus, each with new masks.", minimum=1)
     masked_lm_prob: float = options.flag(
         0.15, "Share of the tokens chosen for prediction.", minimum=0.0, maximum=1.0
     )

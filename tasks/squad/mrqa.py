@@ -62,8 +62,8 @@ def _warn(path: str, count: int, unanswered: list[str], mismatched: list[str]) -
         _log.warning(line, path, len(unanswered), count, errors.some(unanswered))
     if mismatched:
         line = (
-            "%s: the places of %d questions' answers have another text than the answer says; what "
-            "stands at the place is taken: %s"
+            "%s: the places of %d questions' answers have another text than the answer says; the "
+            "text at that position is used: %s"
         )
         _log.warning(line, path, len(mismatched), errors.some(mismatched))
 

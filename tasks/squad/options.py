@@ -73,7 +73,7 @@ class SquadOptions(options.Group):
     )
     exact_answer_texts: bool = options.flag(
         False,
-        "Cut answers out of the context just where their pieces stand. Unset: as released, which "
+        "Cut answers out of the context exactly where their pieces are. Unset: as released, which "
         "takes whole words where pieces are not found, such as words with [UNK].",
     )
     ensure_ascii: bool = options.flag(

@@ -33,7 +33,7 @@ class QuestionAnswering(tf.Module):
     def __init__(self, model: modeling.SpanModel, frozen: Sequence[str] = ()):
         super().__init__(name="question_answering")
         self.model = model
-        # As released: the pooler stands in the checkpoint as it was, without optimizer state.
+        # As released: the pooler is kept in the checkpoint as it was, without optimizer state.
         self.without_gradient = (*frozen, f"{model.encoder.scope}/pooler/")
 
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
@@ -74,11 +74,12 @@ class QuestionAnswering(tf.Module):
         return {"start_logits": _real(start, input_mask), "end_logits": _real(end, input_mask)}
 
 
-def _real(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:  # [B, F]
+def _real(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:  # float32, int32 -> float32 [B, F]
     return tf.where(mask > 0, logits, NO_TOKEN)
 
 
-def _cross_entropy(logits: tf.Tensor, mask: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:  # [B]
+def _cross_entropy(logits: tf.Tensor, mask: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    """float32 [B], of logits float32 [B, F], mask int32 [B, F] and positions int32 [B]."""
     return tf.nn.sparse_softmax_cross_entropy_with_logits(
         labels=positions, logits=_real(logits, mask)
     )

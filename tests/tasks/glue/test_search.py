@@ -336,7 +336,7 @@ def test_each_reason_is_reported_once(tmp_path):
     assert report == (
         "failed: rte lr=2e-5 seed=1, rte lr=2e-5 seed=3: step 7: not finite; rte lr=2e-5 seed=2: "
         "disk full; rte lr=2e-5 seed=4, rte lr=2e-5 seed=5: killed by signal 9; the same command "
-        "tries them again, from what their folders have (delete a folder to begin anew)"
+        "tries them again, from what their folders have (delete a folder to start over)"
     )
 
 
