@@ -35,7 +35,7 @@ def work(data: pretraining_options.PretrainingDataOptions, text: options.Tokeniz
     features = records.pretraining_features(data.max_seq_length, data.max_predictions_per_seq)
     job = shards.Job(encode=tokenizer.encode, ids=masking.token_ids(tokenizer), data=data)
     size = corpus.corpus_size(paths)
-    with _exit_on_sigterm(), local_runner.Pool(data.num_workers, job, size) as pool:
+    with _exit_on_signals(), local_runner.Pool(data.num_workers, job, size) as pool:
         results = pool.build(corpus.cut(paths, data.shard_size_mb * 1e6))
         if results is None:
             raise errors.UserError(_no_text(paths))
@@ -140,10 +140,11 @@ def _log_example(values: dict[str, list], tokenizer: tokenization.FullTokenizer)
     _log.info("*** Example ***\n%s", "\n".join(lines))
 
 
-def _exit_on_sigterm() -> signals.StopRequests:
-    """Makes SIGTERM leave through the cleaning up that Ctrl-C takes, with exit status 143."""
+def _exit_on_signals() -> signals.StopRequests:
+    """Makes SIGTERM and SIGHUP leave through the cleaning up that Ctrl-C takes."""
     return signals.StopRequests(
         "SIGTERM",
+        "SIGHUP",
         message="terminated; nothing written",
         then=lambda number, _: sys.exit(128 + number),
     )

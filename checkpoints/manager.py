@@ -214,6 +214,51 @@ def require_listing(directory: str) -> None:
         )
 
 
+def check_unlisted(directory: str, first: int, last: int) -> None:
+    """Checks that a run will not write over a checkpoint that no run of this project made.
+
+    Those have a file state.json from their first moment on, also as leftovers of a kill.
+
+    Args:
+      directory: of the run.
+      first, last: steps between which it saves.
+
+    Raises:
+      errors.UserError: naming a checkpoint of such a step that is not listed.
+    """
+    names = tf.io.gfile.listdir(directory) if tf.io.gfile.isdir(directory) else []
+    own = {os.path.basename(item.prefix) for item in _read_listing(directory)}
+    own |= {name.removesuffix(".state.json") for name in names if name.endswith(".state.json")}
+    for name in sorted(names):
+        match = re.fullmatch(rf"(model\.ckpt-(\d+)){file_names.PART}", name)
+        if match and first <= int(match[2]) <= last and match[1] not in own:
+            raise errors.UserError(
+                f"{os.path.join(directory, match[1])} would be written over, but is not of this "
+                f"run: {os.path.join(directory, LISTING)} does not list it; move it away, or take "
+                "another --output_dir (to start from it: with it as --init_checkpoint)"
+            )
+
+
+def check_no_weights(directory: str) -> None:
+    """Checks that a run without --init_checkpoint does not pass over weights beside it.
+
+    Raises:
+      errors.UserError: naming the files of weights in the directory, which has no listing.
+    """
+    names = sorted(tf.io.gfile.listdir(directory)) if tf.io.gfile.isdir(directory) else []
+    weights = [
+        name.removesuffix(".index")
+        for name in names
+        if name.endswith((".index", ".safetensors")) and not re.match(_CHECKPOINT_NAME, name)
+    ]
+    if weights:
+        raise errors.UserError(
+            f"--output_dir={directory} has {errors.some(weights)}, which no run wrote there, so it "
+            f"is not used; to use it give --init_checkpoint={os.path.join(directory, weights[0])}, "
+            "else take another --output_dir"
+        )
+
+
 def listed(directory: str) -> list[str]:
     """The prefixes that the directory lists and that exist, oldest first; damaged ones too."""
     entries = _read_listing(os.fspath(directory))

@@ -8,7 +8,6 @@ release works here (``--do_train``, ``--nodo_train``, ``--do_train=true``, ``--x
 TensorFlow is not imported here: ``--help`` and flag errors answer at once.
 """
 
-import contextlib
 import importlib
 import logging
 import os
@@ -19,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from command_line import errors, parser
-from system import signals
+from system import signals, streams
 
 
 def run(
@@ -49,15 +48,26 @@ def run(
         hides the banner of its libraries.
 
     Returns:
-      The exit status: 0, 1 (data or files), 2 (flags), 130 (interrupted).
+      The exit status: 0, 1 (data or files), 2 (flags), 128 + the signal that stopped the command.
     """
     argv = list(sys.argv if argv is None else argv)
     program = os.path.basename(argv[0])
-    if any(argument in parser.HELP_FLAGS for argument in argv[1:]):
-        with contextlib.suppress(BrokenPipeError):  # --help | head
+    with streams.surviving_readers():
+        if any(argument in parser.HELP_FLAGS for argument in argv[1:]):
             print(parser.usage(groups, doc or "", program))
-            sys.stdout.flush()
-        return 0
+            return 0
+        return _run(work, groups, argv, program, prepare, needs_tensorflow)
+
+
+def _run(
+    work: Callable[..., None] | str,
+    groups: Sequence[type],
+    argv: Sequence[str],
+    program: str,
+    prepare: Callable[..., Any] | str | None,
+    needs_tensorflow: bool,
+) -> int:
+    """Does the work of ``run``; the program's name stands before an error."""
     debug = "--debug" in argv
     interrupts = _count_interrupts()
     try:
@@ -70,6 +80,8 @@ def run(
             first = () if prepared is None else (prepared,)
             _resolve(work)(*first, *instances)
         return 0
+    except errors.Stopped as stopped:
+        return stopped.exit_status
     except (Exception, KeyboardInterrupt) as error:
         message, status = _describe(error, bool(interrupts.count))
         if debug or not message:

@@ -20,6 +20,18 @@ class FlagError(UserError):
     exit_status = 2
 
 
+class Stopped(Exception):
+    """A signal has ended the work, which is saved: the script ends with exit status 128 + signal.
+
+    Args:
+      signal_number: such as 15 for SIGTERM.
+    """
+
+    def __init__(self, signal_number: int):
+        super().__init__(f"stopped by signal {signal_number}")
+        self.exit_status = 128 + signal_number
+
+
 def suggest(name: str, known: list[str]) -> str:
     """Returns ``; did you mean X?`` for the nearest known names, or an empty string."""
     import difflib  # not at the top: only a mistake needs it

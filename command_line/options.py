@@ -142,6 +142,12 @@ class FineTuningOptions(Group):
         "Start with random output weights even where --init_checkpoint has some, such as those of "
         "another task.",
     )
+    export_version: int = flag(
+        0,
+        "With --do_export: write to export/<version>/, where TensorFlow Serving looks for the "
+        "versions of a model; 0: to export/.",
+        minimum=0,
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -5,17 +5,21 @@ it is loaded. Its signatures:
 
   serving_default  input_ids, input_mask, segment_ids: int32 [B, F]
   int64            the same in int64, as a signature takes only one type
-  from_text        classifiers: text_a, text_b: string [B]; an empty text_b: no second text
+  from_text        classifiers: text_a: string [B]; text_b: string [B], or [1] for all; an empty
+                   text_b, which is the default: no second text
   with_unique_ids  span models: serving_default with unique_ids, int32 [B], copied to the outputs
 
-Batch size B and length F are free, and padding does not change the results. Files that clients
-need, vocab.txt and labels.txt, are in its ``assets/``.
+Each is also a function of the loaded model, as in ``loaded.from_text(["a text"])``. Batch size B
+and length F are free, and padding does not change the results. Files that clients need, vocab.txt
+and labels.txt, are in its ``assets/``.
 """
 
+import contextlib
+import logging
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -38,9 +42,10 @@ def save_classifier(
 ) -> None:
     """Writes a classifier with the signatures serving_default, int64 and from_text.
 
-    The output is ``probabilities``, float32 [B, L], in the order of labels.txt, as in the lines of
-    test_results.tsv. A regression returns its number under that name too, so that clients need not
-    know the task, and as ``value``; both are [B, 1].
+    The outputs are ``probabilities``, float32 [B, L], in the order of labels.txt, as in the lines
+    of test_results.tsv, and ``labels``, string [B, L], the names of their columns. A regression
+    returns its number as ``probabilities`` too, so that clients need not know the task, and as
+    ``value``; both are [B, 1].
 
     Args:
       path: directory to write; an older SavedModel there is replaced.
@@ -57,7 +62,10 @@ def save_classifier(
     def outputs(input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor) -> Outputs:
         probabilities = task.probabilities(input_ids, input_mask, segment_ids)
         named = {"probabilities": probabilities}
-        return named if labels else {**named, "value": probabilities}
+        if not labels:
+            return {**named, "value": probabilities}
+        names = tf.tile([list(labels)], [tf.shape(probabilities)[0], 1])
+        return {**named, "labels": names}
 
     tokenizer = graph_tokenizer.GraphTokenizer(text)
     signatures = {
@@ -132,16 +140,19 @@ def _text_signature(
     vocab = tokenizer.tokenizer.vocab
     cls_id, sep_id = vocab["[CLS]"], vocab["[SEP]"]
     specs = [tf.TensorSpec([None], tf.string, name) for name in ("text_a", "text_b")]
+    no_text = tf.constant([""])
 
-    @tf.function(input_signature=specs)
-    def serve(text_a: tf.Tensor, text_b: tf.Tensor) -> Outputs:
-        equal = tf.debugging.assert_equal(
-            tf.size(text_a), tf.size(text_b), "text_a and text_b must be equally many"
+    @tf.function(input_signature=specs, autograph=False)
+    def serve(text_a: tf.Tensor, text_b: tf.Tensor = no_text) -> Outputs:
+        count_a, count_b = tf.size(text_a), tf.size(text_b)
+        equal = tf.debugging.Assert(
+            (count_a == count_b) | (count_b == 1),
+            ["text_b must be as many as text_a, or one for all", count_a, count_b],
         )
         with tf.control_dependencies([equal]):
-            ids_a = tokenizer(text_a)
-        packed = graph_tokenizer.pack(ids_a, tokenizer(text_b), cls_id, sep_id, max_seq_length)
-        return function(*packed)
+            text_b = tf.tile(text_b, [tf.where(count_b == count_a, 1, count_a)])
+        ids_a, ids_b = tokenizer(text_a), tokenizer(text_b)
+        return function(*graph_tokenizer.pack(ids_a, ids_b, cls_id, sep_id, max_seq_length))
 
     return serve
 
@@ -167,6 +178,7 @@ def save(
     check_place(path)
     new, old = f"{path}.tempstate{os.getpid()}", f"{path}.tempstate-former"
     try:
+        tf.io.gfile.makedirs(os.path.dirname(path) or ".")
         _remove_leftovers(path)
         _write(new, modules, signatures, assets)
         # A directory cannot be replaced in one step. If the process is killed between these two
@@ -190,8 +202,14 @@ def check_place(path: str) -> None:
     """Checks before any work that an export can be written there: only a SavedModel is replaced.
 
     Raises:
-      errors.UserError: there is a file, or a directory that is not a SavedModel.
+      errors.UserError: there is a file, or a directory that is not a SavedModel; or it would be
+        inside of one, and replaced together with that.
     """
+    parent = os.path.dirname(path.rstrip("/"))
+    if tf.io.gfile.exists(os.path.join(parent, "saved_model.pb")):
+        raise errors.UserError(
+            f"--do_export: {parent} is a SavedModel, and {path} would be inside of it; move it away"
+        )
     if not tf.io.gfile.exists(path):
         return
     if not tf.io.gfile.isdir(path):
@@ -218,10 +236,25 @@ def _write(
             with open(source, "wb") as file:
                 file.write(contents)
             root.assets[name] = tf.saved_model.Asset(source)
-        tf.saved_model.save(root, path, signatures=dict(signatures))
+        for name, function in signatures.items():  # in Python, only functions know defaults
+            setattr(root, name, function)
+        with _without_chatter():
+            tf.saved_model.save(root, path, signatures=dict(signatures))
     for directory, _, names in tf.io.gfile.walk(path):
         for name in names:
             atomic_files.sync(os.path.join(directory, name))
+
+
+@contextlib.contextmanager
+def _without_chatter() -> Iterator[None]:
+    """Hides the names that TensorFlow gives the inputs of a graph; errors are exceptions."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _remove_leftovers(path: str) -> None:

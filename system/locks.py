@@ -21,7 +21,7 @@ def exclusive(
     directory: str,
     holder: str,
     timeout: float = 0.0,
-    give_up: Callable[[], bool] = lambda: False,
+    while_waiting: Callable[[], object] = lambda: None,
 ) -> Iterator[tuple[int, ...]]:
     """Keeps other processes out of an output directory, as far as its file system knows locks.
 
@@ -30,7 +30,7 @@ def exclusive(
       holder: who has the lock when this process cannot get it, for messages: "another run is
         training there; wait for it".
       timeout: seconds to wait for the lock.
-      give_up: asked while waiting; True ends it.
+      while_waiting: called now and then; it may raise.
 
     Yields:
       The open files that hold the lock, one or none. Child processes that inherit them keep the
@@ -47,7 +47,8 @@ def exclusive(
         end = time.monotonic() + timeout
         is_announced = not timeout
         while not _try_lock(descriptor):
-            if time.monotonic() >= end or give_up():
+            while_waiting()
+            if time.monotonic() >= end:
                 raise errors.UserError(
                     f"--output_dir={directory}: {holder}, or take another directory"
                 )

@@ -24,6 +24,7 @@ class StopRequests:
 
     Attributes:
       count: requests so far.
+      first_signal: number of the first signal; 0 if there was none.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class StopRequests:
         then: Callable[[int, Any], object] | None = None,
     ) -> None:
         self.count = 0
+        self.first_signal = 0
         self._numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
         self._message = message
         self._once = once
@@ -58,6 +60,7 @@ class StopRequests:
 
     def _handle(self, number: int, frame: Any) -> None:
         self.request()  # first: nothing below may lose it
+        self.first_signal = self.first_signal or number
         if self._once:
             signal.signal(number, self._previous[number])
         if self._message:

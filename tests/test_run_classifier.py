@@ -493,7 +493,7 @@ def test_stopped_by_a_signal_it_goes_on_to_the_last_bit(folder, trained, tmp_pat
     flags = _flags(folder, tmp_path, "--do_train", "--do_eval", "--log_steps=1")
     logging.getLogger().addHandler(stop)
     try:
-        assert _main(*flags) == 0
+        assert _main(*flags) == 143
     finally:
         logging.getLogger().removeHandler(stop)
     step = int(re.search(r"stopped at step (\d+); the same command goes on", caplog.text).group(1))

@@ -20,12 +20,14 @@ from training import label_files, run_files
 
 _log = logging.getLogger(__name__)
 
+# A run that changes one of these gives the model other inputs than it was trained on.
+_INPUT_FLAGS = {"doc_stride", "max_predictions_per_seq", "max_query_length", "max_seq_length"}
+
 # A resumed run that changes one of these trains on with something else.
 _TRAINING_FLAGS = {
-    "answer_policy", "bert_config_file", "data_dir", "doc_stride", "freeze_layers", "input_file",
-    "label_column", "learning_rate", "max_predictions_per_seq", "max_query_length",
-    "max_seq_length", "num_train_epochs", "num_train_steps", "num_warmup_steps", "random_seed",
-    "text_a_column", "text_b_column", "train_batch_size", "train_file",
+    *_INPUT_FLAGS, "answer_policy", "bert_config_file", "data_dir", "freeze_layers", "input_file",
+    "label_column", "learning_rate", "num_train_epochs", "num_train_steps", "num_warmup_steps",
+    "random_seed", "text_a_column", "text_b_column", "train_batch_size", "train_file",
     "version_2_with_negative", "vocab_file", "warmup_proportion", "whole_answer_windows_only",
 }  # fmt: skip
 
@@ -114,15 +116,26 @@ class Origin:
                     "with"
                 )
 
-    def warn_about_changed_flags(self, groups: Iterable[Any]) -> None:
-        """Names flags by which a run that goes on from the checkpoint trains on differently."""
+    def warn_about_changed_flags(self, groups: Iterable[Any], *, trains: bool) -> None:
+        """Names flags that differ from those that the checkpoint was trained with.
+
+        Args:
+          groups: the flags of the run.
+          trains: whether it goes on with the training; otherwise only inputs matter.
+        """
         flags = run_files.flags_by_name(groups)
-        if self.flags.get("do_train"):
-            for name in sorted(_TRAINING_FLAGS & flags.keys() & self.flags.keys()):
-                if flags[name] != self.flags[name]:
-                    _log.warning(
-                        "going on with --%s=%s; it was %s", name, flags[name], self.flags[name]
-                    )
+        if not self.flags.get("do_train"):
+            return
+        names = _TRAINING_FLAGS if trains else _INPUT_FLAGS
+        for name in sorted(names & flags.keys() & self.flags.keys()):
+            if flags[name] != self.flags[name]:
+                _log.warning(
+                    "--%s=%s, but %s was trained with %s",
+                    name,
+                    flags[name],
+                    self.checkpoint,
+                    self.flags[name],
+                )
 
     def check_signature(self, signature: str) -> None:
         """Compares what was trained.

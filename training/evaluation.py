@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from checkpoints import manager, restore
 from command_line import errors, options
@@ -53,25 +54,27 @@ def check_selection(run: options.RunOptions, trains: bool) -> None:
 
 def evaluate_each(
     trainer: loop.Trainer,
-    run: options.RunOptions,
+    flags: Any,
     evaluate: Callable[[], Mapping[str, Mapping[str, float]]],
     load: Callable[[str], None] | None = None,
 ) -> None:
     """Evaluates the checkpoints that --eval_checkpoint means, and writes what comes out.
 
     Results of the newest one go to <output_dir>/<name>.txt, those of others to <name>-<step>.txt,
-    so that they never stand for the newest.
+    so that they never stand for the newest. evaluation.json tells for each of these files which
+    checkpoint it is about and with which flags it was made.
 
     Args:
       trainer: of the model.
-      run: the flags.
+      flags: the groups of the command, a NamedTuple with a field ``run``.
       evaluate: returns the results by name of their file, "eval_results" before all.
       load: gives the model the weights of a checkpoint; default ``RunState.ensure_loaded``.
     """
-    for checkpoint in selected_checkpoints(run):
+    for checkpoint in selected_checkpoints(flags.run):
         (load or trainer.state.ensure_loaded)(checkpoint)
         for name, results in evaluate().items():
-            write_results(trainer, run, name, results)
+            if trainer.is_chief:
+                _write_results(trainer, flags, name, results)
 
 
 def results_stem(trainer: loop.Trainer, run: options.RunOptions, name: str) -> str:
@@ -80,13 +83,18 @@ def results_stem(trainer: loop.Trainer, run: options.RunOptions, name: str) -> s
     return os.path.join(run.output_dir, f"{name}{step}")
 
 
-def write_results(
-    trainer: loop.Trainer, run: options.RunOptions, name: str, results: Mapping[str, float]
+def _write_results(
+    trainer: loop.Trainer, flags: Any, name: str, results: Mapping[str, float]
 ) -> None:
     """Logs and writes the results of the model as it is."""
-    if trainer.is_chief:
-        path = f"{results_stem(trainer, run, name)}.txt"
-        for key, value in sorted(results.items()):
-            _log.info("  %s = %s", key, run_files.format_value(value))
-        run_files.write_results(path, results)
-        _log.info("wrote %s", path)
+    stem = results_stem(trainer, flags.run, name)
+    for key, value in sorted(results.items()):
+        _log.info("  %s = %s", key, run_files.format_value(value))
+    run_files.write_results(f"{stem}.txt", results)
+    run_files.note_evaluation(
+        flags.run.output_dir,
+        os.path.basename(stem),
+        trainer.state.weights_path,
+        run_files.flags_by_name(flags),
+    )
+    _log.info("wrote %s.txt", stem)

@@ -193,12 +193,13 @@ class FineTuning(abc.ABC):
         flags = self.flags
         if not flags.tuning.do_train:
             self.trainer.state.ensure_loaded(evaluation.selected_checkpoints(flags.run)[-1])
+            origin.warn_about_changed_flags(flags, trains=False)
             return
         schedule = create_schedule(flags.optimizer, flags.tuning, self.num_train_examples)
         parts = flags.optimizer.gradient_accumulation_steps
         self.trainer.prepare_training(schedule, flags.tuning.train_batch_size, parts)
         if manager.latest(flags.run.output_dir):
-            origin.warn_about_changed_flags(flags)
+            origin.warn_about_changed_flags(flags, trains=True)
 
     # ------------------------------------------------------------------ the run
 
@@ -207,8 +208,7 @@ class FineTuning(abc.ABC):
         flags, trainer = self.flags, self.trainer
         if flags.tuning.do_train:
             batches = self.batches("train", flags.tuning.train_batch_size, flags.run.random_seed)
-            if not trainer.train(batches, self.dev_scores, self.best, self.describe):
-                return
+            trainer.train(batches, self.dev_scores, self.best, self.describe)
             if flags.run.save_weights_only and trainer.is_chief:
                 _log.info("weights without optimizer state: %s", trainer.state.save_weights())
         # What lies beside checkpoints belongs to them, and stays.
@@ -220,15 +220,17 @@ class FineTuning(abc.ABC):
         """Evaluates, predicts and exports with the checkpoints that the flags name."""
         flags, selected = self.flags, evaluation.selected_checkpoints(self.flags.run)
         if flags.task.do_eval:
-            evaluation.evaluate_each(self.trainer, flags.run, self.evaluate, self.load)
+            evaluation.evaluate_each(self.trainer, flags, self.evaluate, self.load)
         if flags.task.do_predict:
             self.load(selected[-1])
             self.predict()
         if flags.task.do_export:
             self.load(selected[-1])
             if self.trainer.is_chief:
+                weights = self.trainer.state.weights_path
+                _log.info("exporting %s to %s", weights, self._export_path)
                 self.export(self._export_path)
-                _log.info("exported step %d to %s", self.trainer.step, self._export_path)
+                _log.info("exported %s to %s", weights, self._export_path)
 
     def load(self, checkpoint: str) -> None:
         """Gives the model the weights of a checkpoint; "" is the newest."""
@@ -236,7 +238,10 @@ class FineTuning(abc.ABC):
 
     @property
     def _export_path(self) -> str:
-        return os.path.join(self.flags.run.output_dir, "export")
+        """export/, or export/<version>/ as TensorFlow Serving looks for models."""
+        version = self.flags.tuning.export_version
+        path = os.path.join(self.flags.run.output_dir, "export")
+        return os.path.join(path, str(version)) if version else path
 
     def predictions(
         self,

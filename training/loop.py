@@ -69,6 +69,7 @@ class Trainer:
         self._steps_per_call = run.iterations_per_loop if device.use_tpu else 1
         self._events = events.Events(run.output_dir if self.is_chief else None)
         self._schedule: optimization.Schedule | None = None
+        self._stop = _stop_requests()  # counts only while a run trains
         self._evaluate_batch: Callable | None = None
         self._predict_batch: dict[Callable, Callable] = {}
 
@@ -114,7 +115,7 @@ class Trainer:
         evaluate: Callable[[], Mapping[str, float]] | None = None,
         best: run_state.BestMetric = run_state.BestMetric(),  # noqa: B008 - immutable
         begin: Callable[[], None] | None = None,
-    ) -> bool:
+    ) -> None:
         """Trains up to the last step of the schedule; ``prepare_training`` comes first.
 
         Args:
@@ -123,46 +124,50 @@ class Trainer:
           best: which of the evaluated checkpoints is kept in <output_dir>/best.
           begin: called by the chief once it alone writes there, when there are steps to take.
 
-        Returns:
-          Whether the last step was reached; False after SIGTERM or SIGINT, with everything saved.
-
         Raises:
-          errors.UserError: a loss or gradient that is not finite.
+          errors.UserError: bad data, or a loss or gradient that is not finite; the last good state
+            is saved.
+          errors.Stopped: after SIGTERM, SIGINT or SIGHUP, with everything saved.
         """
         assert self._schedule is not None, "prepare_training comes first"
-        first, last = self.step, self._schedule.total_steps
-        missed_evaluation = evaluate if self._evaluation_is_missing(first, last) else None
-        if first >= last:
-            _log.warning(
-                "nothing to train: %s is at step %d, and %s ends training at step %d; raise it to "
-                "go on, or take a new --output_dir",
-                self._run.output_dir,
-                first,
-                self._total_steps_flag,
-                last,
-            )
-            if missed_evaluation:
-                with self._writing():
-                    self._keep_best(missed_evaluation(), best)
-            return True
-        with _user_errors(batches):  # before anything is written
-            next(iter(batches.dataset(tf.distribute.InputContext(), self.state.examples_seen)))
-        if first:
-            _log.info("back at step %d, after %d examples", first, self.state.examples_seen)
+        last = self._schedule.total_steps
+        if self.step < last:
+            with _user_errors(batches):  # before anything is written
+                next(iter(batches.dataset(tf.distribute.InputContext(), self.state.examples_seen)))
+        elif not self._evaluation_is_missing():
+            self._log_nothing_to_train()
+            return
         with self._writing():
-            if self.is_chief:
+            self.state.catch_up()
+            if self.step < last and self.is_chief:
+                manager.check_unlisted(self._run.output_dir, self.step, last)
                 manager.clean_leftovers(self._run.output_dir)
-                self._events.cut(first)
+                self._events.cut(self.step)
                 if begin:
                     begin()
-            if missed_evaluation:
-                self._keep_best(missed_evaluation(), best)
-            self._loop(batches, evaluate, best)
-        return self.step >= last
+            if evaluate and self._evaluation_is_missing():
+                self._keep_best(evaluate(), best)
+            if self.step < last:
+                self._loop(batches, evaluate, best)
+            else:
+                self._log_nothing_to_train()
 
-    def _evaluation_is_missing(self, step: int, last: int) -> bool:
+    def _log_nothing_to_train(self) -> None:
+        assert self._schedule is not None
+        _log.warning(
+            "nothing to train: %s is at step %d, and %s ends training at step %d; raise it to go "
+            "on, or take a new --output_dir",
+            self._run.output_dir,
+            self.step,
+            self._total_steps_flag,
+            self._schedule.total_steps,
+        )
+
+    def _evaluation_is_missing(self) -> bool:
         """Whether the run was killed between saving this step and evaluating it."""
-        is_due = step > 0 and progress.is_time(step - 1, step, self._run.eval_steps, last)
+        assert self._schedule is not None
+        step, period = self.step, self._run.eval_steps
+        is_due = step > 0 and progress.is_time(step - 1, step, period, self._schedule.total_steps)
         return is_due and not self._events.has_evaluation(step)
 
     def _writing(self) -> contextlib.AbstractContextManager[object]:
@@ -182,25 +187,45 @@ class Trainer:
         """Steps until the last one, or until a signal."""
         assert self._schedule is not None
         first, last, start = self.step, self._schedule.total_steps, self.state.examples_seen
+        if first:
+            _log.info("back at step %d, after %d examples", first, start)
         distribute = self._strategy.distribute_datasets_from_function
         iterator = iter(distribute(lambda context: batches.dataset(context, start)))
         self._save_step()  # a run begins with the checkpoint of step 0
         shown = progress.Training(
             first, last, self._run.log_steps, self._events, quiet=not self.is_chief
         )
-        message = "stopping after this step; again to stop without saving"
-        stop = signals.StopRequests("SIGTERM", "SIGINT", message=message, once=True)
-        with contextlib.closing(shown), stop:
-            while self.step < last and not stop.count:
+        with contextlib.closing(shown), _stop_requests() as self._stop:
+            while self.step < last and not self._stop.count:
                 before = self.step
-                self._advance(iterator, batches, shown)
+                with self._saving_what_is_good(batches):
+                    self._advance(iterator, batches, shown)
                 if progress.is_time(before, self.step, self._run.save_checkpoints_steps, last):
                     self._save_step()
                 if evaluate and progress.is_time(before, self.step, self._run.eval_steps, last):
-                    self._keep_best(evaluate(), best)
-        if self.step < last:
-            self._save_step()
+                    with self._saving_what_is_good(batches):
+                        self._keep_best(evaluate(), best)
+            if self._stop.count:
+                self._save_step()
+        if self._stop.first_signal:
             _log.info("stopped at step %d; the same command goes on from there", self.step)
+            raise errors.Stopped(self._stop.first_signal)
+
+    @contextlib.contextmanager
+    def _saving_what_is_good(self, batches: protocols.Batches) -> Iterator[None]:
+        """Saves the steps before an error; the step that fails changes nothing."""
+        before = self.step
+        try:
+            yield
+        except _EvaluationStopped:
+            return  # the loop ends as after a step
+        except errors.UserError as error:
+            if self.state.is_finite():
+                # Of several steps in one call, those before the error count.
+                self.state.examples_seen += (self.step - before) * batches.batch_size
+                self._save_step()
+            saved = manager.latest(self._run.output_dir)
+            raise errors.UserError(f"{error}; the steps before it are saved as {saved}") from None
 
     def _advance(
         self, iterator: Iterator, batches: protocols.Batches, shown: progress.Training
@@ -242,11 +267,9 @@ class Trainer:
         parts = ", ".join(
             f"{name} {value:g}" for name, value in zip(self.task.metrics, sums, strict=True)
         )
-        good = manager.latest(self._run.output_dir)
         return errors.UserError(
-            f"step {self.step + 1}: not finite (gradient norm {norm:g}; sums {parts}); the last "
-            f"good checkpoint is {good}. Lower --learning_rate or warm up longer, and "
-            f"run again"
+            f"step {self.step + 1}: not finite (gradient norm {norm:g}; sums {parts}); lower "
+            "--learning_rate or warm up longer, and run again"
         )
 
     def _save_step(self) -> None:
@@ -334,6 +357,18 @@ class Trainer:
                 return
             shown.add(batches.batch_size)
             yield results
+            if self._stop.count:
+                raise _EvaluationStopped
+
+
+class _EvaluationStopped(Exception):
+    """A signal came while a run evaluated between two of its steps; it resumes with that."""
+
+
+def _stop_requests() -> signals.StopRequests:
+    """Counts the signals that end a run; a second one has its usual effect at once."""
+    message = "stopping after this step; again to stop without saving"
+    return signals.StopRequests("SIGTERM", "SIGINT", "SIGHUP", message=message, once=True)
 
 
 @contextlib.contextmanager

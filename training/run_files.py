@@ -1,4 +1,4 @@
-"""What a run leaves beside its checkpoints: eval_results.txt and run.json."""
+"""What a run leaves beside its checkpoints: eval_results.txt, evaluation.json and run.json."""
 
 import json
 import os
@@ -31,6 +31,13 @@ def write_results(path: str, results: Mapping[str, float]) -> None:
     """Writes eval_results.txt: one ``key = value`` line each, keys sorted."""
     text = "".join(f"{name} = {format_value(value)}\n" for name, value in sorted(results.items()))
     atomic_files.write_text(path, text)
+
+
+def note_evaluation(directory: str, name: str, checkpoint: str, flags: Mapping[str, Any]) -> None:
+    """Notes in evaluation.json how <name>.txt was made; notes about other files stay."""
+    path = os.path.join(directory, "evaluation.json")
+    notes = {**read_object(path), name: {"checkpoint": checkpoint, "flags": dict(flags)}}
+    atomic_files.write_text(path, json.dumps(notes, indent=2, sort_keys=True) + "\n")
 
 
 def flags_by_name(groups: Iterable[Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 import modeling
@@ -47,6 +48,7 @@ class RunState:
       examples_seen: position in the training data.
       train_step: set by ``begin_training``.
       loaded_checkpoint: whose weights the model has; "" is the newest, None is none.
+      weights_path: the checkpoint that the weights are in; "" where they are in none.
     """
 
     def __init__(
@@ -76,8 +78,11 @@ class RunState:
         self._description = {"kind": signature, **(metadata or {})}
         self._reinitialize = reinitialize
         self._saved_step = -1
+        self._resumed_from = ""
+        self._batch_size = 0
         self._variables_listed = False
         self.loaded_checkpoint: str | None = None
+        self.weights_path = ""
 
     @property
     def step(self) -> int:
@@ -99,10 +104,11 @@ class RunState:
         """
         self.train_step = step
         self.loaded_checkpoint = ""  # from here on the newest weights
+        self._batch_size = batch_size
         manager.require_listing(self._run.output_dir)
         newest = manager.latest(self._run.output_dir)
         if newest:
-            self._resume(newest, batch_size)
+            self._resume(newest)
         elif self._init_checkpoint:
             requested = outside(self.variables, self._reinitialize)
             restore.load_matching(requested, restore.open_checkpoint(self._init_checkpoint))
@@ -111,18 +117,36 @@ class RunState:
                 _log.info("random, whatever the checkpoint holds: %s", errors.some(fresh))
             self._variables_listed = True
         else:
+            manager.check_no_weights(self._run.output_dir)
             _log.info("no --init_checkpoint: all weights are random")
 
-    def _resume(self, newest: str, batch_size: int) -> None:
+    def catch_up(self) -> None:
+        """Takes the newest checkpoint again, where another run has saved since ``begin_training``.
+
+        Call it once this process alone writes to the output directory.
+
+        Raises:
+          errors.UserError: as ``begin_training``.
+        """
+        newest = manager.latest(self._run.output_dir)
+        if newest and newest != self._resumed_from:
+            self._resume(newest)
+
+    def is_finite(self) -> bool:
+        """Whether every weight is a number."""
+        return all(np.isfinite(variable.numpy()).all() for variable in self.variables.values())
+
+    def _resume(self, newest: str) -> None:
         if self._init_checkpoint:
             _log.info("going on from %s; --init_checkpoint is ignored", newest)
         state = self._read_state(newest)
         restore.load_all(self._everything(), newest)
+        self._resumed_from = self.weights_path = newest
         self._saved_step = self.step or -1  # step 0 is saved again, with the state of this run
         scale = self.train_step.loss_scale if self.train_step else None
         try:
             # A checkpoint of another program has no state.
-            self.examples_seen = int(state.get("examples_seen", self.step * batch_size))
+            self.examples_seen = int(state.get("examples_seen", self.step * self._batch_size))
             if scale and "loss_scale" in state:
                 scale.scale.assign(float(state["loss_scale"]))
                 scale.good_steps.assign(int(state["good_steps"]))
@@ -162,6 +186,7 @@ class RunState:
         elif self._init_checkpoint:
             _log.info("no trained model in %s, using --init_checkpoint", directory)
         else:
+            manager.check_no_weights(directory)
             raise errors.UserError(
                 f"nothing to evaluate: no checkpoint in --output_dir={directory} and no "
                 "--init_checkpoint; train first (--do_train) or name one"
@@ -175,6 +200,7 @@ class RunState:
         step = source.read(["global_step"])["global_step"] if "global_step" in source.shapes else 0
         self.global_step.assign(int(step) if newest else 0)
         self.loaded_checkpoint = checkpoint
+        self.weights_path = source.path
 
     def check_trained(self, source: tf_checkpoint.NamedArrays, flag: str) -> None:
         """Checks that a checkpoint is of this model, with a trained head.
@@ -215,6 +241,7 @@ class RunState:
         if self.step != self._saved_step:
             prefix = self.save(self._run.output_dir, self._run.keep_checkpoint_max)
             self._saved_step = self.step
+            self.weights_path = prefix
             _log.info("saved %s", prefix)
 
     def save_weights(self) -> str:

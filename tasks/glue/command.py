@@ -62,7 +62,7 @@ def run_search(
         print(glue_search.write_summary())
         if stop.count:
             _log.info("stopped; the same command goes on")
-            return
+            raise errors.Stopped(stop.first_signal)
         _write_submission(glue_search, flags)
     glue_search.report_failures()
 
@@ -129,7 +129,12 @@ def _exclusive_lock(
 ) -> contextlib.AbstractContextManager[tuple[int, ...]]:
     """Keeps other searches out of a directory, as ``locks.exclusive``."""
     holder = "another run_glue works there, or the runs of a killed one still save; wait for them"
-    return locks.exclusive(directory, holder, _LOCK_TIMEOUT, give_up=lambda: stop.count > 0)
+
+    def check_stop() -> None:
+        if stop.count:
+            raise errors.Stopped(stop.first_signal)
+
+    return locks.exclusive(directory, holder, _LOCK_TIMEOUT, while_waiting=check_stop)
 
 
 def _write_submission(glue_search: search.Search, flags: glue_options.GlueOptions) -> None:

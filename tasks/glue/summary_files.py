@@ -5,7 +5,7 @@ In the tables scores are times 100, as they are usually quoted.
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from system import atomic_files
@@ -36,16 +36,23 @@ def write(directory: str, tasks: Sequence[summary.TaskSummary]) -> str:
 
 
 def to_json(tasks: Sequence[summary.TaskSummary]) -> dict[str, Any]:
-    """All results, with scores between 0 and 1, and the published scores as printed."""
+    """All results and the published scores, all between 0 and 1 (correlations: -1 and 1)."""
     mean = summary.average(tasks)
     return {
         "tasks": {task.name: _task_json(task) for task in tasks},
         "average": mean,
         "glue_score": mean if summary.is_complete(tasks) else None,
-        "paper_test": published.PAPER_TEST,
-        "paper_score": published.PAPER_SCORE,
-        "later_dev": published.LATER_DEV,
+        "paper_test": _fractions(published.PAPER_TEST),
+        "paper_score": _fractions(published.PAPER_SCORE),
+        "later_dev": _fractions(published.LATER_DEV),
     }
+
+
+def _fractions(percentages: Any) -> Any:
+    """Hundredths of all numbers in nested mappings."""
+    if isinstance(percentages, Mapping):
+        return {name: _fractions(value) for name, value in percentages.items()}
+    return round(percentages / 100, 6)
 
 
 def _task_json(task: summary.TaskSummary) -> dict[str, Any]:
@@ -198,6 +205,8 @@ def exit_text(exit_status: int) -> str:
     """The exit status of a failed run in words."""
     if exit_status < 0:
         return f"killed by signal {-exit_status}"
+    if exit_status > 128:
+        return f"stopped by signal {exit_status - 128}"
     return f"exit status {exit_status}" if exit_status else "no results"
 
 

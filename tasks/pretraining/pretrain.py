@@ -50,15 +50,14 @@ def pretrain(*groups: Any) -> None:
             trainer.task.model.encoder.config.to_json_string(),
         )
         evaluate = functools.partial(_evaluate, trainer, eval_batches)
-        if not trainer.train(train_batches, evaluate, begin=describe):
-            return
+        trainer.train(train_batches, evaluate, begin=describe)
         if run.save_weights_only and trainer.is_chief:
             _log.info("weights without optimizer state: %s", trainer.state.save_weights())
     elif trainer.is_chief:
         tf.io.gfile.makedirs(run.output_dir)
     if data.do_eval and eval_batches:
         evaluation.evaluate_each(
-            trainer, run, lambda: {"eval_results": _evaluate(trainer, eval_batches)}
+            trainer, flags, lambda: {"eval_results": _evaluate(trainer, eval_batches)}
         )
         if data.objective != "ltr":  # which predicts every token, not the masked ones counted here
             _log_baseline(trainer, eval_batches, config.vocab_size)
@@ -119,6 +118,7 @@ def _load_weights(
     origin.check_config(config, model.bert_config_file)
     if not data.do_train:
         trainer.state.ensure_loaded(evaluation.selected_checkpoints(run)[0])
+        origin.warn_about_changed_flags(flags, trains=False)
         return
     optimizer = flags.optimizer
     schedule = optimization.Schedule(
@@ -126,7 +126,7 @@ def _load_weights(
     )
     trainer.prepare_training(schedule, data.train_batch_size, optimizer.gradient_accumulation_steps)
     if manager.latest(run.output_dir):
-        origin.warn_about_changed_flags(flags)
+        origin.warn_about_changed_flags(flags, trains=True)
 
 
 class _RecordFiles:

@@ -324,6 +324,37 @@ def test_leftovers_of_a_killed_save(tmp_path, caplog):
     assert manager.clean_leftovers(str(tmp_path)) == []
 
 
+@pytest.mark.parametrize("step", [0, 7])
+@pytest.mark.parametrize("suffix", [".index", ".data-00000-of-00001", ".meta"])
+def test_a_checkpoint_of_others_is_not_written_over(tmp_path, step, suffix):
+    manager.save(str(tmp_path), 3, tiny.values(), state={"a": 1})
+    (tmp_path / f"model.ckpt-{step}{suffix}").write_text("precious")
+    message = tiny.error(manager.check_unlisted, str(tmp_path), 0, 10)
+    assert f"model.ckpt-{step} would be written over" in message and "move it away" in message
+    manager.check_unlisted(str(tmp_path), step + 1, 10)
+    manager.check_unlisted(str(tmp_path / "absent"), 0, 10)
+    (tmp_path / f"model.ckpt-{step}.state.json").write_text("{}")  # what a killed save left
+    manager.check_unlisted(str(tmp_path), 0, 10)
+
+
+@pytest.mark.parametrize(
+    ("file", "shown"),
+    [
+        ("bert_model.ckpt.index", "bert_model.ckpt"),
+        ("model.safetensors", "model.safetensors"),
+        ("model-00001-of-00002.safetensors", "model-00001-of-00002.safetensors"),
+    ],
+)
+def test_weights_in_the_directory_are_not_passed_over(tmp_path, file, shown):
+    manager.check_no_weights(str(tmp_path / "absent"))
+    manager.check_no_weights(str(tmp_path))
+    (tmp_path / "model.ckpt-0.index").touch()  # of a run that was killed in its first save
+    manager.check_no_weights(str(tmp_path))
+    (tmp_path / file).touch()
+    message = tiny.error(manager.check_no_weights, str(tmp_path))
+    assert f"give --init_checkpoint={tmp_path}/{shown}" in message
+
+
 _KILLED = """
 import os, random, signal, sys, time
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"

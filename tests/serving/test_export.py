@@ -45,6 +45,9 @@ for name, signature in loaded.signatures.items():
     rows = given["texts" if name == "from_text" else "ids"]
     values = {key: tf.constant(row, dtype) for key, row in rows.items()}
     results_by_name[name] = {k: v.numpy().tolist() for k, v in signature(**values).items()}
+    if "labels" in results_by_name[name]:
+        rows = results_by_name[name]["labels"]
+        results_by_name[name]["labels"] = [[label.decode() for label in row] for row in rows]
 json.dump(results_by_name, open(results, "w"))
 """
 
@@ -111,7 +114,8 @@ def test_exported_numbers_are_those_of_test_results(labels, flags, script, tmp_p
         cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "exported step 1 " in done.stderr
+    assert "exported out/model.ckpt-1 to out/export" in done.stderr
+    assert "input name" not in done.stderr
     lines = (tmp_path / "out" / "test_results.tsv").read_text().splitlines()
     expected = np.array([[float(value) for value in line.split("\t")] for line in lines])
     assert expected.shape == (len(ROWS), len(labels) or 1)
@@ -125,9 +129,10 @@ def test_exported_numbers_are_those_of_test_results(labels, flags, script, tmp_p
         np.testing.assert_allclose(found[name]["probabilities"], expected, atol=1e-5)
     np.testing.assert_allclose(found["from_text"]["probabilities"][:4], expected[:4], atol=1e-5)
     for name in ("serving_default", "int64", "from_text"):
-        names = {"probabilities"} if labels else {"probabilities", "value"}
-        assert found[name].keys() == names
-    if not labels:
+        assert found[name].keys() == {"probabilities", "labels" if labels else "value"}
+    if labels:
+        assert found["int64"]["labels"] == [labels] * len(ROWS)
+    else:
         assert found["from_text"]["value"] == found["from_text"]["probabilities"]
     assert found["assets"].pop("vocab.txt") == "".join(f"{token}\n" for token in VOCAB)
     labels_file = {"labels.txt": "".join(f"{label}\n" for label in labels)}
@@ -161,8 +166,17 @@ def test_values_by_hand(vocab_file, tmp_path):
     none = serve(text_a=tf.constant([], tf.string), text_b=tf.constant([], tf.string))
     assert none["probabilities"].shape == (0, 2)
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match="equally many"):
-        serve(text_a=tf.constant(["a", "b"]), text_b=tf.constant(["a"]))
+    np.testing.assert_array_equal(none["labels"], np.zeros([0, 2]))
+    # One second text for all, and none.
+    one = serve(text_a=tf.constant(["cats", "cats"]), text_b=tf.constant(["dog"]))
+    pair = cls + cat + plural + sep + 2 * (dog + sep)
+    np.testing.assert_array_equal(one["probabilities"], [[pair, 6]] * 2)
+    np.testing.assert_array_equal(one["labels"], [[b"p", b"q"]] * 2)
+    found = loaded.from_text(["cats", "The [MASK]"])["probabilities"]
+    np.testing.assert_array_equal(found, [expected[0], [cls + the + mask + sep, 4]])
+    for count in (0, 3):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="as many as text_a"):
+            serve(text_a=tf.constant(["a", "b"]), text_b=tf.fill([count], "a"))
     for name, dtype in (("serving_default", tf.int32), ("int64", tf.int64)):
         ones = {k: tf.ones([1, 21], dtype) for k in ("input_ids", "input_mask", "segment_ids")}
         with pytest.raises(tf.errors.InvalidArgumentError, match="at most 20 tokens"):
@@ -226,6 +240,11 @@ def test_the_place_must_be_free(tmp_path):
     (tmp_path / "folder" / "thesis.tex").write_text("mine")
     with pytest.raises(errors.UserError, match=r"folder holds thesis\.tex and is not a SavedModel"):
         save_value(tmp_path / "folder", 1.0)
+    save_value(tmp_path / "model", 1.0)
+    with pytest.raises(errors.UserError, match=r"model is a SavedModel, and .*model/2 would be"):
+        save_value(tmp_path / "model/2", 1.0)
+    save_value(tmp_path / "versions/2", 2.0)
+    assert value_of(tmp_path / "versions/2") == 2.0
     assert (tmp_path / "file").read_text() == "mine"
     assert os.listdir(tmp_path / "folder") == ["thesis.tex"]
 

@@ -23,19 +23,21 @@ def test_a_second_holder_is_refused_until_the_first_ends(tmp_path):
 
 
 def test_waiting_ends_with_the_lock_or_by_request(tmp_path, caplog):
+    def stop():
+        raise errors.Stopped(15)
+
     caplog.set_level(logging.INFO)
     with locks.exclusive(str(tmp_path), "-") as (descriptor,):
         with (
-            pytest.raises(errors.UserError),
-            locks.exclusive(str(tmp_path), "one is", 60.0, give_up=lambda: True),
+            pytest.raises(errors.Stopped),
+            locks.exclusive(str(tmp_path), "one is", 60.0, while_waiting=stop),
         ):
             pass
         assert not caplog.records
 
         def release():
             locks.fcntl.flock(descriptor, locks.fcntl.LOCK_UN)
-            return False
 
-        with locks.exclusive(str(tmp_path), "one is", 60.0, give_up=release):
+        with locks.exclusive(str(tmp_path), "one is", 60.0, while_waiting=release):
             pass
     assert "waiting up to 60 s: one is" in caplog.text

@@ -75,11 +75,11 @@ def test_damaged_labels_stop_only_runs_with_labels(tmp_path):
 def test_changed_flags_of_a_run_that_goes_on_are_named(tmp_path, caplog):
     prefix = manager.save(str(tmp_path), 1, {"bert/x": 1.0})
 
-    def write(do_train=True, **flags):
+    def write(do_train=True, trains=True, **flags):
         caplog.clear()
         tuning = options.FineTuningOptions(do_train=do_train, **flags)
         groups = [tuning, options.RunOptions(output_dir="x", log_steps=1 + len(flags))]
-        compatibility.Origin.read(prefix).warn_about_changed_flags(groups)
+        compatibility.Origin.read(prefix).warn_about_changed_flags(groups, trains=trains)
         run_files.write_run_description(str(tmp_path), ["CPU"], groups, "{}")
         return [record.getMessage() for record in caplog.records]
 
@@ -87,9 +87,10 @@ def test_changed_flags_of_a_run_that_goes_on_are_named(tmp_path, caplog):
     assert write(num_train_epochs=3.0) == []
     assert write(num_train_epochs=3.0) == []
     assert write(num_train_epochs=9.0, train_batch_size=8) == [
-        "going on with --num_train_epochs=9.0; it was 3.0",
-        "going on with --train_batch_size=8; it was 32",
+        f"--num_train_epochs=9.0, but {prefix} was trained with 3.0",
+        f"--train_batch_size=8, but {prefix} was trained with 32",
     ]
+    assert write(trains=False, num_train_epochs=3.0) == []
     (tmp_path / "run.json").write_text('{"flags": ')
     assert write(num_train_epochs=3.0) == []
     assert json.loads((tmp_path / "run.json").read_text())["flags"]["num_train_epochs"] == 3
