@@ -133,8 +133,10 @@ def test_training_leaves_these_files_and_no_others(trained):
     assert len(events) == 1
     assert names - events == {
         "checkpoint", *scripts.checkpoint_files(0, 15), "eval_results.txt", "labels.txt",
-        "metrics.jsonl", "run.json", "bert_config.json",
+        "metrics.jsonl", "run.json", "bert_config.json", "evaluation.json",
     }  # fmt: skip
+    made = json.loads((trained.output / "evaluation.json").read_text())["eval_results"]
+    assert made["checkpoint"] == str(trained.prefix) and made["flags"]["max_seq_length"] == 16
     results = scripts.results(trained.output / "eval_results.txt")
     assert list(results) == ["eval_accuracy", "eval_f1", "eval_loss", "global_step", "loss"]
     assert results["global_step"] == "15" and results["eval_accuracy"] == "1.0"
@@ -927,7 +929,7 @@ def test_a_loss_that_is_not_finite_is_no_result(folder, trained, tmp_path, capsy
         assert not (tmp_path / "run" / name).exists()
     flags = ["--do_train", "--learning_rate=1e6"]
     line = _main.error(capsys, 1, *_flags(folder, tmp_path / "hot", *flags))
-    assert re.search(r"step \d+: not finite .*Lower --learning_rate", line)
+    assert re.search(r"step \d+: not finite .*lower --learning_rate", line)
 
 
 def test_case_that_does_not_fit_the_model(folder, tmp_path, capsys, caplog, trained):

@@ -371,7 +371,7 @@ def test_a_submission_has_only_predictions_of_the_best_runs(
     plan = {"mrpc 2e-05 2": 0.9, "mrpc 2e-05 3": "wait"}
     command = _Command([*flags, "--tasks=mrpc", "--seeds=1,2,3"], tmp_path, plan)
     command.wait_for(out / "mrpc/lr2e-5-seed3/waiting")
-    assert command.end(signal.SIGTERM) == 0, command.log.read_text()
+    assert command.end(signal.SIGTERM) == 143, command.log.read_text()
     fake.started()
     caplog.clear()
     assert _main(*flags, "--tasks=rte") == 0
@@ -438,7 +438,7 @@ def test_a_second_command_in_the_same_directory_is_refused(
     command.wait_for(tmp_path / "out/rte/lr2e-5-seed1/waiting")
     assert _main(*flags) == 1
     assert "another run_glue works there" in capsys.readouterr().err
-    assert command.end(signal.SIGTERM) == 0
+    assert command.end(signal.SIGTERM) == 143
 
 
 # --------------------------------------------------------------------------------------------------
