@@ -19,16 +19,14 @@ Source: Devlin et al. 2018, arXiv 1810.04805; Vaswani et al. 2017, arXiv 1706.03
 
 import dataclasses
 import json
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from checkpoints import config_files
 from command_line import errors, original_names
 from nn import functions, layers, lstm, padding
-
-_log = logging.getLogger(__name__)
 
 ATTENTION_KINDS = ("bidirectional", "left_to_right")
 
@@ -46,7 +44,7 @@ CLASSIFIER_DROPOUT = 0.1  # of the released model, whatever the rate of the enco
 
 @dataclasses.dataclass(frozen=True)
 class BertConfig:
-    """Sizes of a model; what ``bert_config.json`` holds.
+    """Sizes of a model; what ``bert_config.json``, or Hugging Face's ``config.json``, holds.
 
     Attributes:
       vocab_size: rows of the word table.
@@ -60,12 +58,11 @@ class BertConfig:
       max_position_embeddings: P, the longest sequence.
       type_vocab_size: T.
       initializer_range: standard deviation of the truncated normal initial weights.
+      layer_norm_eps: added to the variance in layer norms, in (0, 1). Written to JSON only when it
+        is not the original release's 1e-12.
       attention: "bidirectional", or "left_to_right" where a token sees itself and the tokens
         before it (paper section 5.1). Written to JSON only when left_to_right.
       extra: keys of the file that the model does not use.
-
-    Raises:
-      errors.UserError: a value of the wrong type, or sizes that do not fit each other.
     """
 
     vocab_size: int
@@ -79,17 +76,27 @@ class BertConfig:
     max_position_embeddings: int = 512
     type_vocab_size: int = 16
     initializer_range: float = 0.02
+    layer_norm_eps: float = functions.LAYER_NORM_EPSILON
     attention: str = "bidirectional"
     extra: Mapping[str, Any] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Checks the values, which happens when a model is built or a file is read.
+
+        Raises:
+          errors.UserError: a value of the wrong type, or sizes that do not fit each other.
+        """
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.type is int and (not _is_number(value, whole=True) or value < 1):
-                raise errors.UserError(f"{field.name} is {value!r}, expected a whole number >= 1")
+            if field.type is int and not (_is_number(value, whole=True) and 0 < value < 2**31):
+                raise errors.UserError(
+                    f"{field.name} is {value!r}, expected a whole number from 1 to 2^31 - 1"
+                )
             if field.type is float and (not _is_number(value) or not 0 <= value < 1):
                 raise errors.UserError(f"{field.name} is {value!r}, expected a number in [0, 1)")
         functions.activation(self.hidden_act)
+        if not self.layer_norm_eps:
+            raise errors.UserError("layer_norm_eps is 0, expected a number above 0, such as 1e-12")
         if self.attention not in ATTENTION_KINDS:
             raise errors.UserError(
                 f"attention is {self.attention!r}, expected one of {', '.join(ATTENTION_KINDS)}"
@@ -102,40 +109,42 @@ class BertConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "BertConfig":
-        """Builds a config; keys that it does not know are kept in ``extra`` with one warning."""
+        """Builds a config; keys that it does not know are kept in ``extra``.
+
+        Raises:
+          errors.UserError: vocab_size is missing, or a key asks for another model than this one.
+        """
         known = {field.name for field in dataclasses.fields(cls)} - {"extra"}
         if "vocab_size" not in values:
             raise errors.UserError("vocab_size is missing")
+        config_files.check_unused_keys(values, known)
+        used = {key: values[key] for key in known & values.keys()}
+        if "hidden_act" in values:
+            used["hidden_act"] = config_files.hidden_act(values)
         extra = {key: value for key, value in values.items() if key not in known}
-        if extra:
-            _log.warning("bert config: keys not used by the model: %s", ", ".join(sorted(extra)))
-        return cls(**{key: values[key] for key in known & values.keys()}, extra=extra)
+        return cls(**used, extra=extra)
 
     @classmethod
     def from_json_file(cls, path: str, flag: str = "--bert_config_file") -> "BertConfig":
-        """Reads ``bert_config.json``; local paths and those of tf.io.gfile."""
+        """Reads and checks a config file; local paths and those of tf.io.gfile.
+
+        Raises:
+          errors.UserError: naming the flag, the file and what is wrong with it.
+        """
         try:
-            with tf.io.gfile.GFile(path, "rb") as file:
-                values = json.loads(file.read().decode("utf-8-sig"))
-        except tf.errors.OpError as error:
-            why = error.message.removeprefix(f"{path}; ")
-            raise errors.UserError(f"{flag}={path}: cannot be read: {why}") from None
-        except (ValueError, RecursionError) as error:
-            raise errors.UserError(f"{flag}={path}: not a JSON file: {error}") from None
-        if not isinstance(values, dict):
-            raise errors.UserError(
-                f"{flag}={path}: expected a JSON object with vocab_size and so on"
-            )
-        try:
-            return cls.from_dict(values)
+            config = cls.from_dict(config_files.read(path))
+            config.check()
         except errors.UserError as error:
-            raise errors.UserError(f"{flag}={path}: {error}") from None
+            message = str(error).removeprefix(f"{path}: ")
+            raise errors.UserError(f"{flag}={path}: {message}") from None
+        return config
 
     def to_dict(self) -> dict[str, Any]:
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         extra = values.pop("extra")
-        if self.attention == "bidirectional":
-            del values["attention"]
+        for name in ("attention", "layer_norm_eps"):
+            if values[name] == type(self).__dataclass_fields__[name].default:
+                del values[name]
         return {**extra, **values}
 
     def to_json_string(self) -> str:
@@ -285,9 +294,13 @@ class TransformerLayer(tf.Module):
             self.feed_forward = feed_forward(config, initializer)
             # In checkpoints, a norm is beside the dense layer before it.
             with tf.name_scope(f"{scope}attention/output/"):
-                self.attention_norm = layers.LayerNorm(config.hidden_size, initializer)
+                self.attention_norm = layers.LayerNorm(
+                    config.hidden_size, initializer, config.layer_norm_eps
+                )
             with tf.name_scope(f"{scope}output/"):
-                self.output_norm = layers.LayerNorm(config.hidden_size, initializer)
+                self.output_norm = layers.LayerNorm(
+                    config.hidden_size, initializer, config.layer_norm_eps
+                )
 
     def __call__(
         self,
@@ -313,7 +326,7 @@ class Embeddings(tf.Module):
             self.position = initializer.normal(
                 "position_embeddings", [config.max_position_embeddings, hidden]
             )
-            self.norm = layers.LayerNorm(hidden, initializer)
+            self.norm = layers.LayerNorm(hidden, initializer, config.layer_norm_eps)
             self.dropout = layers.Dropout(config.hidden_dropout_prob)
 
     def __call__(
@@ -359,6 +372,7 @@ class BertModel(tf.Module):
         static_shapes: bool = False,
         seed: int = 12345,
     ):
+        config.check()
         super().__init__(name=scope)
         self.config = config
         self.scope = scope
@@ -525,7 +539,7 @@ class MaskedLmHead(tf.Module):
         with self.name_scope:
             with tf.name_scope("transform"):
                 self.dense = layers.Dense(hidden, hidden, initializer)
-                self.norm = layers.LayerNorm(hidden, initializer)
+                self.norm = layers.LayerNorm(hidden, initializer, config.layer_norm_eps)
             self.output_bias = initializer.constant("output_bias", [config.vocab_size], 0.0)
         self._activation = functions.activation(config.hidden_act)
 

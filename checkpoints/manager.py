@@ -265,6 +265,15 @@ def listed(directory: str) -> list[str]:
     return [item.prefix for item in entries if tf_checkpoint.exists(item.prefix)]
 
 
+def lists_elsewhere(directory: str) -> bool:
+    """Whether no checkpoint that a directory lists exists, and files of others may be in it."""
+    entries = _read_listing(os.fspath(directory))
+    names = tf.io.gfile.listdir(directory) if entries else []
+    return not any(tf_checkpoint.exists(item.prefix) for item in entries) and any(
+        name.endswith((".index", ".safetensors")) for name in names
+    )
+
+
 def read_state(prefix: str) -> dict[str, Any]:
     """What ``save`` got as ``state``; empty for a checkpoint of another program.
 

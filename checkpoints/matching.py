@@ -11,14 +11,18 @@ from command_line import errors
 
 _log = logging.getLogger(__name__)
 
-_TRAINING_STATE = re.compile(r"global_step|.*/adam_[mv]")
+_TRAINING_STATE = re.compile(
+    r"global_step|beta[12]_power|.*/adam_[mv]"
+    # What lies below the name of a weight is its optimizer's, whichever that was.
+    r"|(?:.*/)?(?:kernel|bias|gamma|beta|\w+_embeddings|output_weights|output_bias)/.+"
+)
 _WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
 
 Shapes = Mapping[str, tuple[int, ...]]
 
 
 def weights_only(names: Iterable[str]) -> list[str]:
-    """Names without those of the optimizer's slots and the step counter."""
+    """Names without those of an optimizer's slots and counters."""
     return [name for name in names if not _TRAINING_STATE.fullmatch(name)]
 
 

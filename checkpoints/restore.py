@@ -70,8 +70,13 @@ def starting_checkpoint(init_checkpoint: str, output_dir: str, eval_checkpoint: 
 
 
 def _resolve_directory(directory: str) -> tf_checkpoint.NamedArrays:
-    newest = manager.latest(directory)
-    if newest:
+    if manager.lists_elsewhere(directory):
+        _log.warning(
+            "%s: names no checkpoint that exists, perhaps one of another machine; looking for "
+            "others in the directory",
+            os.path.join(directory, manager.LISTING),
+        )
+    elif newest := manager.latest(directory):
         return tf_checkpoint.Checkpoint(newest)
     names = sorted(tf.io.gfile.listdir(directory))
     for ending in (".index", ".safetensors"):

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from command_line import errors
 
-_LAYER_NORM_EPSILON = 1e-12
+LAYER_NORM_EPSILON = 1e-12
 
 # GELU, tanh form: x sigmoid(x (_LINEAR + _CUBIC x^2)).
 _LINEAR = 2 * math.sqrt(2.0 / math.pi)
@@ -34,13 +34,21 @@ def gelu(x: tf.Tensor) -> tf.Tensor:
     return tf.cast(x * gate, inputs.dtype), gradient
 
 
+@tf.custom_gradient
 def gelu_erf(x: tf.Tensor) -> tf.Tensor:
     """Exact Gaussian error linear unit, 0.5 x (1 + erf(x / sqrt(2))); any shape, dtype of x."""
-    return tf.cast(tf.nn.gelu(tf.cast(x, tf.float32)), x.dtype)
+    inputs, x = x, tf.cast(x, tf.float32)
+    gate = 0.5 + 0.5 * tf.math.erf(x * math.sqrt(0.5))
+
+    def gradient(dy: tf.Tensor) -> tf.Tensor:
+        density = tf.exp(-0.5 * tf.square(x)) * (1 / math.sqrt(2 * math.pi))
+        return tf.cast(tf.cast(dy, tf.float32) * (gate + x * density), inputs.dtype)
+
+    return tf.cast(x * gate, inputs.dtype), gradient
 
 
 # What ``hidden_act`` of bert_config.json may be, in lower case. "gelu" is the tanh form, as in the
-# original release, also in a config of Hugging Face, where the name means the exact form.
+# original release; Hugging Face calls the exact form so, which ``modeling.BertConfig`` sees to.
 ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
     "gelu": gelu,
     "gelu_new": gelu,
@@ -93,28 +101,34 @@ def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor) -> tf.Tensor:
     return masked(x)
 
 
-@tf.custom_gradient
-def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
+def layer_norm(
+    x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float = LAYER_NORM_EPSILON
+) -> tf.Tensor:
     """Normalizes rows to mean 0 and variance 1, then scales and shifts.
 
     Args:
       x: float32 [N, H].
       gamma: float32 [H].
       beta: float32 [H].
+      epsilon: added to the variance.
 
     Returns:
       float32 [N, H]. Source: Ba et al. 2016, arXiv 1607.06450.
     """
-    centered = x - tf.reduce_mean(x, -1, keepdims=True)
-    inverse = tf.math.rsqrt(
-        tf.reduce_mean(tf.square(centered), -1, keepdims=True) + _LAYER_NORM_EPSILON
-    )
-    normalized = centered * inverse
 
-    def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        scaled = dy * gamma
-        dx = scaled - tf.reduce_mean(scaled, -1, keepdims=True)
-        dx -= normalized * tf.reduce_mean(scaled * normalized, -1, keepdims=True)
-        return inverse * dx, tf.reduce_sum(dy * normalized, 0), tf.reduce_sum(dy, 0)
+    @tf.custom_gradient
+    def normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
+        centered = x - tf.reduce_mean(x, -1, keepdims=True)
+        variance = tf.reduce_mean(tf.square(centered), -1, keepdims=True)
+        inverse = tf.math.rsqrt(variance + epsilon)
+        normalized = centered * inverse
 
-    return normalized * gamma + beta, gradient
+        def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+            scaled = dy * gamma
+            dx = scaled - tf.reduce_mean(scaled, -1, keepdims=True)
+            dx -= normalized * tf.reduce_mean(scaled * normalized, -1, keepdims=True)
+            return inverse * dx, tf.reduce_sum(dy * normalized, 0), tf.reduce_sum(dy, 0)
+
+        return normalized * gamma + beta, gradient
+
+    return normalize(x, gamma, beta)

@@ -52,15 +52,21 @@ class Dense(tf.Module):
 class LayerNorm(tf.Module):
     """Layer norm in float32, whatever the dtype of its input."""
 
-    def __init__(self, width: int, initializer: Initializer):
+    def __init__(
+        self,
+        width: int,
+        initializer: Initializer,
+        epsilon: float = functions.LAYER_NORM_EPSILON,
+    ):
         super().__init__(name="LayerNorm")
+        self.epsilon = epsilon
         with self.name_scope:
             self.gamma = initializer.constant("gamma", [width], 1.0)
             self.beta = initializer.constant("beta", [width], 0.0)
 
     def __call__(self, x: tf.Tensor) -> tf.Tensor:  # [N, H] -> [N, H], dtype of x
         y = functions.layer_norm(
-            tf.cast(x, tf.float32), tf.identity(self.gamma), tf.identity(self.beta)
+            tf.cast(x, tf.float32), tf.identity(self.gamma), tf.identity(self.beta), self.epsilon
         )
         return tf.cast(y, x.dtype)
 

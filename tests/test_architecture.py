@@ -20,7 +20,8 @@ COMMANDS = (
 ROWS = (
     ("command_line",),
     ("system", "tokenization", "optimization", "nn"),
-    ("modeling", "checkpoints", "command_line.app"),
+    ("checkpoints", "command_line.app"),
+    ("modeling",),
     ("serving",),
     ("training",),
     ("tasks/pretraining", "tasks/classifier", "tasks/squad"),

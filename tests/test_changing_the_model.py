@@ -95,7 +95,7 @@ def test_a_fourth_dropout():
 
 def test_another_activation(monkeypatch):
     with pytest.raises(errors.UserError, match="Unsupported activation"):
-        dataclasses.replace(CONFIG, hidden_act="swish")
+        modeling.BertModel(dataclasses.replace(CONFIG, hidden_act="swish"))
     monkeypatch.setattr(functions, "ACTIVATIONS", dict(functions.ACTIVATIONS))
     _run_snippet("Another activation")
     encoder = modeling.BertModel(dataclasses.replace(CONFIG, hidden_act="swish"))

@@ -544,10 +544,11 @@ def test_initial_values():
 
 def test_config_file_round_trip(tmp_path, caplog):
     path = tmp_path / "bert_config.json"
-    path.write_text(json.dumps({"vocab_size": 30522, "directionality": "bidi", "hidden_size": 24}))
+    values = {"vocab_size": 30522, "directionality": "bidi", "hidden_size": 24, "new_key": 1}
+    path.write_text(json.dumps(values))
     config = modeling.BertConfig.from_json_file(str(path))
     assert (config.hidden_size, config.num_hidden_layers, config.type_vocab_size) == (24, 12, 16)
-    assert "directionality" in caplog.text
+    assert "keys not used by the model: new_key" in caplog.text
     text = config.to_json_string()
     assert text.startswith('{\n  "attention_probs_dropout_prob": 0.1,\n  "directionality": "bidi"')
     assert text.endswith("}\n") and list(json.loads(text)) == sorted(json.loads(text))
@@ -561,7 +562,15 @@ def test_config_file_round_trip(tmp_path, caplog):
     [
         ("{}", "vocab_size is missing"),
         ("[1]", "expected a JSON object"),
-        ("{", "not a JSON file"),
+        ("{", "damaged, expected JSON"),
+        ("[" * 100000, "damaged, expected JSON"),
+        ('{"vocab_size": 4611686018427387904}', r"expected a whole number from 1 to 2\^31 - 1"),
+        ('{"vocab_size": 9, "layer_norm_eps": 0}', "layer_norm_eps is 0, expected"),
+        ('{"vocab_size": 9, "layer_norm_eps": "1e-5"}', "layer_norm_eps is '1e-5', expected a num"),
+        ('{"vocab_size": 9, "position_embedding_type": "relative_key"}', "expected 'absolute'"),
+        ('{"vocab_size": 9, "is_decoder": true}', "is_decoder is True, which this model does not"),
+        ('{"vocab_size": 9, "pruned_heads": {"0": [1]}}', "pruned_heads is .*does not compute"),
+        ('{"vocab_size": 9, "hidden_size": 24, "embedding_size": 12}', "embedding_size 12 differs"),
         ('{"vocab_size": "30522"}', "vocab_size is '30522', expected a whole number"),
         ('{"vocab_size": true}', "vocab_size is True"),
         ('{"vocab_size": 9, "hidden_size": 0}', "hidden_size is 0"),
@@ -579,6 +588,60 @@ def test_config_mistakes_are_named(tmp_path, text, message):
     assert str(path) in str(raised.value) and "--bert_config_file" in str(raised.value)
 
 
+def test_a_class_made_by_hand_is_checked_when_the_model_is_built():
+    config = modeling.BertConfig(vocab_size=99, hidden_size=37)
+    with pytest.raises(errors.UserError, match="hidden_size 37 is not a multiple"):
+        modeling.BertModel(config)
+    config = modeling.BertConfig.from_dict({"vocab_size": 99, "num_hidden_layers": 0})
+    with pytest.raises(errors.UserError, match="num_hidden_layers is 0"):
+        modeling.BertModel(config)
+
+
+@pytest.mark.parametrize(
+    "values, name, warning",
+    [
+        ({"hidden_act": "gelu"}, "gelu", ""),
+        ({"hidden_act": "gelu", "model_type": "bert"}, "gelu_erf", ""),
+        ({"hidden_act": "GELU", "architectures": ["BertModel"]}, "gelu_erf", ""),
+        ({"hidden_act": "gelu_new", "transformers_version": "4.1"}, "gelu_new", ""),
+        ({"model_type": "roberta", "hidden_act": "relu"}, "relu", "model_type is roberta; it is"),
+        ({"id2label": {}, "position_embedding_type": "absolute", "is_decoder": False,
+          "classifier_dropout": None, "embedding_size": 768}, "gelu", ""),
+        ({"classifier_dropout": 0.3}, "gelu", "not used by the model: classifier_dropout"),
+    ],
+)  # fmt: skip
+def test_what_keys_of_hugging_face_mean(tmp_path, caplog, values, name, warning):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"vocab_size": 9, "hidden_size": 768, **values}))
+    config = modeling.BertConfig.from_json_file(str(path))
+    assert config.hidden_act == name
+    assert warning in caplog.text and bool(caplog.text) == bool(warning)
+    path.write_text(config.to_json_string())  # the meaning stays in the file that a run writes
+    assert modeling.BertConfig.from_json_file(str(path)) == config
+
+
+def test_epsilon_of_layer_norms_against_numpy():
+    config = dataclasses.replace(SMALL, layer_norm_eps=0.5)
+    model = modeling.BertModel(config)
+    ids = tf.constant([[3, 5, 4]])
+    found = model(ids, training=False).embedding_output[0]
+    parts = model.embeddings
+    x = parts.word.numpy()[[3, 5, 4]] + parts.token_type.numpy()[0] + parts.position.numpy()[:3]
+    centered = x - x.mean(-1, keepdims=True)
+    expected = centered / np.sqrt((centered**2).mean(-1, keepdims=True) + 0.5)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert json.loads(config.to_json_string())["layer_norm_eps"] == 0.5
+    assert "layer_norm_eps" not in SMALL.to_json_string()
+
+
+def test_a_folder_instead_of_a_config_file(tmp_path):
+    with pytest.raises(errors.UserError, match="is a directory; give .*/bert_config.json"):
+        modeling.BertConfig.from_json_file(str(tmp_path))
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(errors.UserError, match="is a directory; give .*/config.json"):
+        modeling.BertConfig.from_json_file(str(tmp_path))
+
+
 def test_config_file_that_is_not_there(tmp_path):
     with pytest.raises(errors.UserError, match="--bert_config_file=.*nowhere.json: cannot be read"):
         modeling.BertConfig.from_json_file(str(tmp_path / "nowhere.json"))
@@ -594,6 +657,8 @@ def test_activations_by_name():
         assert functions.activation(name) is functions.gelu
     exact = [0.5 * v * (1 + math.erf(v / math.sqrt(2))) for v in x.numpy()]
     np.testing.assert_allclose(functions.activation("gelu_erf")(x), exact, rtol=1e-5)
+    theory, numeric = tf.test.compute_gradient(functions.gelu_erf, [x], delta=1e-2)
+    np.testing.assert_allclose(theory, numeric, atol=1e-3)
     half = functions.activation("gelu_erf")(tf.cast(x, tf.float16))
     assert half.dtype == tf.float16
 

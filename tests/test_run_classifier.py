@@ -20,6 +20,7 @@ import modeling
 import run_classifier
 import scripts
 import tiny
+import tiny_checkpoints
 from checkpoints import manager
 from serving import export
 from system import locks
@@ -325,6 +326,44 @@ def test_multi_label(folder, tmp_path):
     exact = np.mean(np.all((found >= 0.5) == labels, 1))
     assert float(results["eval_exact_match"]) == pytest.approx(exact) and exact > 0.4
     assert np.ptp(found.sum(1)) > 0.1  # no softmax
+
+
+def test_labels_of_a_hugging_face_folder_in_another_order(folder, of_table, tmp_path, capsys):
+    """The head's rows are put in order, in evaluation, prediction and further training."""
+    own = manager.latest(str(of_table))
+    values = tiny.read_checkpoint(own)
+    swapped = {name: values[name][::-1] for name in ("output_weights", "output_bias")}
+    prefix = _copy_with(own, tmp_path, **swapped)
+    config = {**tiny.CONFIG, "model_type": "bert", "hidden_act": "gelu_new"}
+
+    def export(name, id2label):
+        out = tmp_path / name
+        tiny_checkpoints.write_hugging_face(out, prefix, {**config, "id2label": id2label})
+        return [f"--init_checkpoint={out}", f"--bert_config_file={out / 'config.json'}"]
+
+    test = ["--do_eval", f"--dev_file={folder / 'table.tsv'}", "--labels=neg,pos"]
+    there = export("there", {"0": "POS", "1": "NEG"})
+    assert _main(*_custom(folder, tmp_path / "a", *test, *there)) == 0
+    assert _main(*_custom(folder, tmp_path / "b", *test, f"--init_checkpoint={of_table}")) == 0
+    first, second = (scripts.results(tmp_path / run / "eval_results.txt") for run in "ab")
+    assert first.pop("global_step") == "0" and second.pop("global_step") == "0"
+    assert first == second and float(first["eval_accuracy"]) > 0.9
+    # Without --labels, those of the folder are taken.
+    predict = ["--do_predict", f"--test_file={folder / 'table.tsv'}"]
+    assert _main(*_custom(folder, tmp_path / "c", *predict, *there)) == 0
+    assert (tmp_path / "c/labels.txt").read_text() == "POS\nNEG\n"
+
+    train = [f"--train_file={folder / 'table.tsv'}", "--do_train", "--num_train_epochs=0.2"]
+    assert _main(*_custom(folder, tmp_path / "d", *train, *there)) == 0
+    begun = tiny.read_checkpoint(tmp_path / "d/model.ckpt-0")
+    np.testing.assert_array_equal(begun["output_weights"], values["output_weights"])
+
+    other = export("other", {"0": "good", "1": "bad"})
+    for flags in (test, train):
+        line = _main.error(capsys, 1, *_custom(folder, tmp_path / "e", *flags, *other))
+        assert "trained with labels good, bad, not labels neg, pos" in line and "id2label" in line
+    assert "--new_head to start with random outputs" in line
+    assert _main(*_custom(folder, tmp_path / "f", *train, *other, "--new_head")) == 0
 
 
 def test_texts_of_any_length(folder, of_table, tmp_path, caplog):

@@ -8,11 +8,11 @@ import dataclasses
 import functools
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import modeling
-from checkpoints import file_names, manager, restore, tf_checkpoint
+from checkpoints import config_files, file_names, manager, restore, tf_checkpoint
 from command_line import errors, options
 from nn import functions
 from system import inputs
@@ -31,6 +31,9 @@ _TRAINING_FLAGS = {
     "version_2_with_negative", "vocab_file", "warmup_proportion", "whole_answer_windows_only",
 }  # fmt: skip
 
+# What is read beside a checkpoint, the more important last.
+_FILES_BESIDE = (("config", "config.json"), ("config", "bert_config.json"), ("flags", "run.json"))
+
 # The flag for what a model predicts, by the first word of its signature.
 _SIGNATURE_FLAGS = {"multi-label": "--multi_label, ", "regression": "--regression, "}
 
@@ -47,11 +50,10 @@ class Origin:
     Attributes:
       checkpoint: the prefix or file; "" if there is no checkpoint.
       state: of <checkpoint>.state.json.
-      config: of bert_config.json.
+      config: of bert_config.json, or of Hugging Face's config.json.
       config_path: its path.
       flags: of run.json.
       flags_path: the path of run.json.
-      labels: lines of labels.txt; None without the file.
       labels_path: the path of labels.txt.
     """
 
@@ -64,13 +66,38 @@ class Origin:
     labels_path: str = ""
 
     @functools.cached_property
-    def labels(self) -> list[str] | None:
-        """Those of a classifier; only asked for by runs that have labels.
+    def labels(self) -> list[str]:
+        """Those of a classifier, empty if nothing tells; only asked for by runs that have labels.
 
         Raises:
           errors.UserError: the file is damaged.
         """
-        return label_files.read_labels(self.labels_path) if self.labels_path else None
+        if self.labels_path:
+            return label_files.read_labels(self.labels_path)
+        return config_files.label_names(self.config)
+
+    @property
+    def labels_source(self) -> str:
+        """Where the labels are from, for messages."""
+        return self.labels_path or f"id2label in {self.config_path}"
+
+    def label_order(self, labels: Sequence[str]) -> list[int] | None:
+        """Which output of a checkpoint by others has each label, where only the order differs.
+
+        Args:
+          labels: of this run.
+
+        Returns:
+          Indices of outputs of the checkpoint; None where the orders agree, the names are others,
+          or a run of this project wrote the checkpoint.
+        """
+        theirs = [label.casefold() for label in self.labels]
+        ours = [label.casefold() for label in labels]
+        is_own = "kind" in self.state or self.labels_path
+        if is_own or sorted(theirs) != sorted(ours) or len(set(ours)) < len(ours):
+            return None
+        order = [theirs.index(label) for label in ours]
+        return None if order == sorted(order) else order
 
     @classmethod
     def read(cls, checkpoint: str) -> "Origin":
@@ -83,7 +110,7 @@ class Origin:
             return cls()
         values: dict[str, Any] = {"state": manager.read_state(checkpoint)}
         for directory in reversed(file_names.run_directories([checkpoint])):
-            for name, file in (("config", "bert_config.json"), ("flags", "run.json")):
+            for name, file in _FILES_BESIDE:
                 path = os.path.join(directory, file)
                 contents = run_files.read_object(path)
                 if name == "flags":
@@ -103,12 +130,17 @@ class Origin:
           config_file: where it was read from, for the message.
 
         Raises:
-          errors.UserError: the checkpoint was trained with another num_attention_heads or
-            hidden_act.
+          errors.UserError: the checkpoint was trained with another num_attention_heads,
+            hidden_act or layer_norm_eps.
         """
-        for key in ("num_attention_heads", "hidden_act"):
-            used, trained = getattr(config, key), self.config.get(key)
-            known = key in self.config and _meaning(key, trained) is not None
+        if not self.config:
+            return
+        said = {"layer_norm_eps": functions.LAYER_NORM_EPSILON, **self.config}
+        if "hidden_act" in said:
+            said["hidden_act"] = config_files.hidden_act(self.config)
+        for key in ("num_attention_heads", "hidden_act", "layer_norm_eps"):
+            used, trained = getattr(config, key), said.get(key)
+            known = key in said and _meaning(key, trained) is not None
             if known and _meaning(key, trained) != _meaning(key, used):
                 raise errors.UserError(
                     f"--bert_config_file={config_file} has {key} {used}, but {self.checkpoint} was "
@@ -200,6 +232,7 @@ class Head:
       kind: --head.
       attention: of the encoder that the head is trained on.
       variable: name of the output weights, of shape [num_outputs, H].
+      labels: names of the outputs; empty where they have none.
     """
 
     task: str
@@ -208,12 +241,13 @@ class Head:
     kind: str
     attention: str
     variable: str = "output_weights"
+    labels: tuple[str, ...] = ()
 
     def mismatch(self, checkpoint: tf_checkpoint.NamedArrays, origin: Origin) -> str:
         """Why a checkpoint with a head is not of this one, and the cure; empty if it is."""
         trained = origin.state.get("kind") or self._signature_of(origin) or self.signature
         if trained != self.signature:
-            path = f" ({origin.labels_path})" if self._signature_of(origin) else ""
+            path = f" ({origin.labels_source})" if self._signature_of(origin) else ""
             flag = _SIGNATURE_FLAGS.get(trained.split(" ")[0], "")
             return (
                 f"was trained with {_short(trained)}, not {_short(self.signature)}; give {flag}the "
@@ -238,11 +272,33 @@ class Head:
         return ""
 
     def _signature_of(self, origin: Origin) -> str:
-        """The signature that labels.txt tells; empty if there is none or labels have no part."""
-        prefix, has_labels, _ = self.signature.partition("labels ")
-        if not has_labels or origin.labels is None:
+        """The signature that the labels beside a checkpoint tell; empty if there are none.
+
+        Labels by Hugging Face in another order, or in another case, are those of this head: its
+        rows will be put in order.
+        """
+        if not self.labels or not origin.labels:
             return ""
-        return f"{prefix}labels {label_files.label_signature(origin.labels)}"
+        several = self.signature.partition("labels ")[0]
+        labels = origin.labels
+        if not origin.labels_path:
+            task = origin.config.get("problem_type")
+            if task:
+                several = "multi-label " if task == "multi_label_classification" else ""
+            names = {label.casefold(): label for label in self.labels}
+            labels = [names.get(label.casefold(), label) for label in labels]
+            if sorted(labels) == sorted(self.labels):
+                labels = list(self.labels)
+        return f"{several}labels {label_files.label_signature(labels)}"
+
+    def warn_if_labels_are_unknown(self, checkpoint: str, origin: Origin) -> None:
+        """Says which labels the outputs of a checkpoint are taken for, if nothing tells."""
+        if self.labels and not (origin.labels or "kind" in origin.state):
+            _log.warning(
+                "%s: nothing beside it names its labels; they are taken to be %s, in this order",
+                checkpoint,
+                _short(", ".join(self.labels)),
+            )
 
 
 def _short(text: str) -> str:
@@ -304,4 +360,5 @@ def _require_head(
         )
     if mismatch := head.mismatch(checkpoint, origin):
         raise errors.UserError(f"{checkpoint.path} {mismatch}, or {alternative}")
+    head.warn_if_labels_are_unknown(checkpoint.path, origin)
     return origin

@@ -178,6 +178,7 @@ class FineTuning(abc.ABC):
                 signature=head.signature,
                 metadata={"attention": head.attention, "task": head.task},
                 reinitialize=_scopes_to_reinitialize(flags.tuning, self.head_scopes),
+                labels=head.labels,
             )
         return loop.Trainer(
             task,

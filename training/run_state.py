@@ -40,6 +40,8 @@ class RunState:
       metadata: what else to save with every checkpoint, such as {"attention": "left_to_right"}.
       reinitialize: scopes, such as "output_", that keep their random values whatever the initial
         checkpoint holds.
+      labels: names of the outputs of a classifier. Where the config beside weights by others has
+        them in another order, the rows of the head are put in this one.
 
     Attributes:
       variables: of the model, by checkpoint name.
@@ -60,6 +62,7 @@ class RunState:
         signature: str = "",
         metadata: Mapping[str, str] | None = None,
         reinitialize: Sequence[str] = (),
+        labels: Sequence[str] = (),
     ):
         self.variables = modeling.named_variables(task.model)
         self.trained = outside(self.variables, task.without_gradient)
@@ -77,6 +80,7 @@ class RunState:
         self._signature = signature
         self._description = {"kind": signature, **(metadata or {})}
         self._reinitialize = reinitialize
+        self._labels = labels
         self._saved_step = -1
         self._resumed_from = ""
         self._batch_size = 0
@@ -111,7 +115,7 @@ class RunState:
             self._resume(newest)
         elif self._init_checkpoint:
             requested = outside(self.variables, self._reinitialize)
-            restore.load_matching(requested, restore.open_checkpoint(self._init_checkpoint))
+            self._load(requested, restore.open_checkpoint(self._init_checkpoint))
             fresh = [name for name in self.variables if name not in requested]
             if fresh:
                 _log.info("random, whatever the checkpoint holds: %s", errors.some(fresh))
@@ -195,12 +199,25 @@ class RunState:
         self._read_state(source.path)
         self.check_trained(source, flag)
         log = not self._variables_listed
-        restore.load_matching(self.variables, source, flag=flag, log_variables=log)
+        self._load(self.variables, source, flag=flag, log_variables=log)
         self._variables_listed = True
         step = source.read(["global_step"])["global_step"] if "global_step" in source.shapes else 0
         self.global_step.assign(int(step) if newest else 0)
         self.loaded_checkpoint = checkpoint
         self.weights_path = source.path
+
+    def _load(
+        self,
+        variables: Mapping[str, tf.Variable],
+        source: tf_checkpoint.NamedArrays,
+        **logging_options: Any,
+    ) -> None:
+        """Loads weights by anyone, the rows of a classifier's head in the order of its labels."""
+        report = restore.load_matching(variables, source, **logging_options)
+        order = compatibility.Origin.read(source.path).label_order(self._labels)
+        for name in {"output_weights", "output_bias"} & set(report.loaded) if order else ():
+            variables[name].assign(tf.gather(variables[name], order))
+            _log.info("%s: rows put in the order of the labels (%s)", name, ", ".join(self._labels))
 
     def check_trained(self, source: tf_checkpoint.NamedArrays, flag: str) -> None:
         """Checks that a checkpoint is of this model, with a trained head.

@@ -7,9 +7,9 @@ import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from checkpoints import file_names
+from checkpoints import config_files, file_names
 from command_line import errors
-from system import inputs, outputs
+from system import inputs, json_files, outputs
 from tasks.classifier import custom_task, glue_tasks, metrics, table_processor
 from tasks.classifier import examples as task_examples
 from tasks.classifier import features as classifier_features
@@ -226,7 +226,7 @@ def _metrics_of(processor: task_examples.DataProcessor, task_name: str) -> tuple
 def _with_saved_labels(
     task: classifier_options.ClassifierOptions, trained: Sequence[str]
 ) -> classifier_options.ClassifierOptions:
-    """The flags with the labels.txt that an earlier run left, where they name no labels."""
+    """The flags with the labels that lie beside the checkpoint, where they name no labels."""
     if task.labels or task.train_file or task.regression:
         return task
     for directory in trained:
@@ -235,6 +235,11 @@ def _with_saved_labels(
             labels = ", ".join(custom_task.read_labels(path))
             _log.info("labels of %s: %s", path, labels[:500])
             return dataclasses.replace(task, labels=path)
+        path = os.path.join(directory, "config.json")
+        names = config_files.label_names(json_files.read_object(path) or {})
+        if names and not any("," in name for name in names):
+            _log.info("labels of %s: %s", path, ", ".join(names)[:500])
+            return dataclasses.replace(task, labels=",".join(names))
     return task
 
 

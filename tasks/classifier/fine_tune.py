@@ -49,6 +49,7 @@ class ClassifierFineTuning(fine_tuning.FineTuning):
             len(self.data.labels) or 1,
             self.flags.tuning.head,
             self.config.attention,
+            labels=tuple(self.data.labels),
         )
 
     def build_task(

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import tokenization
+from checkpoints import config_files
 from command_line import errors, options
-from system import json_files, locks, outputs, signals
+from system import locks, outputs, signals
 from tasks.glue import data_sets, jobs, predictions, search, submission
 from tasks.glue import options as glue_options
 from tasks.glue import runs as glue_runs
@@ -117,11 +118,10 @@ def _check_model(
 def _read_config(path: str) -> Mapping[str, Any]:
     if "://" in path:
         return {}  # only TensorFlow reads it, in the first run
-    config = json_files.read_object(path, "give another --bert_config_file")
-    if config is None:
-        reason = "it is a directory" if os.path.isdir(path) else "no such file"
-        raise errors.UserError(f"--bert_config_file={path}: cannot be read: {reason}")
-    return config
+    try:
+        return config_files.read(path)
+    except errors.UserError as error:
+        raise errors.UserError(f"--bert_config_file={error}") from None
 
 
 def _exclusive_lock(

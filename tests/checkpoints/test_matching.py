@@ -1,11 +1,31 @@
 """Messages about names and shapes; most are tested through the restoring that gives them."""
 
+import pytest
+
 from checkpoints import matching
 
 
 def test_training_state_is_told_by_name():
     names = ["global_step", "a/adam_m", "a/adam_v", "a/adam_metric", "global_step_x", "b"]
     assert matching.weights_only(names) == ["a/adam_metric", "global_step_x", "b"]
+
+
+@pytest.mark.parametrize(
+    "slots",
+    [("BERTAdam", "BERTAdam_1"), ("Adam", "Adam_1"), ("lamb_m", "lamb_v"), ("Momentum",), ("x/y",)],
+)
+def test_state_of_any_optimizer_is_told_by_its_place(slots):
+    weights = [
+        "bert/encoder/layer_0/attention/self/query/kernel",
+        "bert/encoder/layer_0/output/LayerNorm/gamma",
+        "bert/embeddings/word_embeddings",
+        "output_weights",
+        "cls/squad/output_bias",
+    ]
+    state = [f"{name}/{slot}" for name in weights for slot in slots]
+    names = [*weights, *state, "beta1_power", "beta2_power"]
+    assert matching.weights_only(names) == weights
+    assert matching.foreign_model_reason(dict.fromkeys(weights, ()), dict.fromkeys(names, ())) == ""
 
 
 def test_own_checkpoint_may_have_other_heads_but_no_other_encoder():

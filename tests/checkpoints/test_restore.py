@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -49,6 +50,22 @@ def test_directories(tmp_path):
     assert message.startswith(f"--init_checkpoint={tmp_path}: the directory has 3 checkpoints")
     for name in ("bert_model.ckpt", "model.ckpt-8", "model.ckpt-9"):
         assert f"{tmp_path}/{name}" in message
+
+
+@pytest.mark.parametrize("listed", ["/old/machine/model.ckpt-100", "model.ckpt-100"])
+def test_a_listing_of_another_machine(tmp_path, listed, caplog):
+    prefix = release(tmp_path)
+    (tmp_path / "checkpoint").write_text(f'model_checkpoint_path: "{listed}"\n')
+    for path in (tmp_path, tmp_path / "checkpoint"):
+        assert restore.open_checkpoint(str(path)).path == str(prefix)
+        assert "names no checkpoint that exists" in caplog.text
+    # Not with two to choose from, and not where the listed one is damaged.
+    for ending in (".index", ".data-00000-of-00001"):
+        shutil.copy(f"{prefix}{ending}", tmp_path / f"other.ckpt{ending}")
+    assert "has 2 checkpoints, name one" in tiny.error(restore.open_checkpoint, str(tmp_path))
+    os.remove(tmp_path / "other.ckpt.index")
+    shutil.copy(f"{prefix}.index", tmp_path / "model.ckpt-100.index")
+    assert "model.ckpt-100" in tiny.error(restore.open_checkpoint, str(tmp_path))
 
 
 def test_a_prefix_wins_over_a_directory_of_its_name(tmp_path):

@@ -1,7 +1,9 @@
 """Which head a checkpoint has."""
 
+import contextlib
 import dataclasses
 import json
+import re
 
 import pytest
 
@@ -58,10 +60,80 @@ def test_labels_beside_a_checkpoint_without_notes_are_compared(tmp_path, outputs
     prefix = manager.save(str(tmp_path), 1, modeling.named_variables(model))
     if lines:
         (tmp_path / "labels.txt").write_text(lines)
-    head = dataclasses.replace(HEAD, signature=outputs)
+    labels = tuple(outputs.partition("labels ")[2].split(", ")) if "labels" in outputs else ()
+    head = dataclasses.replace(HEAD, signature=outputs, labels=labels)
     found = head.mismatch(restore.open_checkpoint(prefix), compatibility.Origin.read(prefix))
     told = "was trained with labels 0, 1, not labels 1, 0; give the task and the labels ("
     assert found == "" if fits else found.startswith(f"{told}{tmp_path}")
+
+
+@pytest.mark.parametrize(
+    "config, message",
+    [
+        ({"id2label": {"0": "POSITIVE", "1": "negative"}}, ""),  # in another order, and case
+        ({"id2label": {"1": "positive", "0": "negative"}}, ""),
+        ({"id2label": {"0": "LABEL_0", "1": "LABEL_1"}}, ""),
+        ({"id2label": ["a", "b"]}, ""),  # damaged: nothing told
+        ({"id2label": {"0": "a", "2": "b"}}, ""),
+        ({"problem_type": "single_label_classification"}, ""),
+        ({"id2label": {"0": "good", "1": "bad"}}, r"with labels good, bad, not .*id2label in /"),
+        ({"id2label": {"0": "negative", "1": "positive"},
+          "problem_type": "multi_label_classification"}, "with multi-label labels .*--multi_label"),
+    ],
+)  # fmt: skip
+def test_labels_that_hugging_face_weights_tell(tmp_path, config, message, caplog):
+    model = modeling.ClassifierModel(modeling.BertModel(CONFIG), 2)
+    prefix = manager.save(str(tmp_path), 1, modeling.named_variables(model))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert", **config}))
+    labels = ("negative", "positive")
+    head = dataclasses.replace(HEAD, signature="labels negative, positive", labels=labels)
+    origin = compatibility.Origin.read(prefix)
+    found = head.mismatch(restore.open_checkpoint(prefix), origin)
+    assert re.search(message, found) and bool(found) == bool(message)
+    head.warn_if_labels_are_unknown(prefix, origin)
+    is_told = "negative" in str(config).lower() or "good" in str(config)
+    assert ("taken to be negative, positive, in this order" in caplog.text) is not is_told
+
+
+def test_the_order_of_labels_by_others(tmp_path):
+    def order(config, labels, state=None):
+        prefix = manager.save(str(tmp_path), 1, {"a": 1.0}, state=state)
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        return compatibility.Origin.read(prefix).label_order(labels)
+
+    three = {"id2label": {"0": "entailment", "1": "neutral", "2": "contradiction"}}
+    ours = ["contradiction", "entailment", "neutral"]
+    assert order(three, ours, state={"kind": "labels ..."}) is None  # a checkpoint of our own
+    assert order(three, ours) == [2, 0, 1]
+    assert order(three, ["ENTAILMENT", "Neutral", "contradiction"]) is None
+    assert order(three, ["a", "b", "c"]) is None and order({}, ours) is None
+    assert order({"id2label": {"0": "A", "1": "a"}}, ["a", "A"]) is None  # not told apart
+
+
+@pytest.mark.parametrize(
+    "config, used, fits",
+    [
+        ({"hidden_act": "gelu"}, {"hidden_act": "gelu_erf"}, True),
+        ({"hidden_act": "gelu"}, {"hidden_act": "gelu"}, False),
+        ({"hidden_act": "gelu_new"}, {"hidden_act": "gelu"}, True),
+        ({"hidden_act": "gelu_pytorch_tanh"}, {}, True),
+        ({"num_attention_heads": 8}, {}, False),
+        ({"layer_norm_eps": 1e-5}, {}, False),
+        ({"layer_norm_eps": 1e-5}, {"layer_norm_eps": 1e-5}, True),
+        ({}, {"layer_norm_eps": 1e-5}, False),
+    ],
+)
+def test_the_config_beside_hugging_face_weights_is_compared(tmp_path, config, used, fits):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert", **config}))
+    prefix = manager.save(str(tmp_path), 1, {"a": 1.0})
+    check = compatibility.Origin.read(prefix).check_config
+    with contextlib.nullcontext() if fits else pytest.raises(errors.UserError, match="config.json"):
+        check(dataclasses.replace(CONFIG, **used), "given.json")
+    if fits:
+        # What lies nearer to the original release decides.
+        (tmp_path / "bert_config.json").write_text(json.dumps({"num_attention_heads": 99}))
+        with pytest.raises(errors.UserError, match="trained with 99 .*bert_config.json"):
+            compatibility.Origin.read(prefix).check_config(CONFIG, "given.json")
 
 
 def test_damaged_labels_stop_only_runs_with_labels(tmp_path):
