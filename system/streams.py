@@ -1,4 +1,4 @@
-"""Standard output and error whose reader may go away while the work goes on."""
+"""Standard output and error, which may be closed or lose their reader while the work goes on."""
 
 import contextlib
 import os
@@ -31,9 +31,11 @@ def surviving_readers() -> Iterator[None]:
     """No write to ``sys.stdout`` or ``sys.stderr`` raises because nobody reads it any more.
 
     Work of hours must not be lost with the pipe or the terminal that shows it, nor may its exit
-    status: Python ends with 120 when it cannot write the rest of a stream.
+    status: Python ends with 120 when it cannot write the rest of a stream. A stream that the
+    process was started without (``2>&-``) goes nowhere.
     """
-    stdout, stderr = sys.stdout, sys.stderr
+    _open_descriptors()
+    stdout, stderr = _or_nowhere(sys.stdout), _or_nowhere(sys.stderr)
     sys.stdout, sys.stderr = _Tolerant(stdout), _Tolerant(stderr)  # type: ignore[assignment]
     try:
         yield
@@ -41,6 +43,18 @@ def surviving_readers() -> Iterator[None]:
         sys.stdout, sys.stderr = stdout, stderr
         for stream in (stdout, stderr):
             _let_go(stream)
+
+
+def _open_descriptors() -> None:
+    """Opens the descriptors 0 to 2 where they are closed: else other files would get them."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+
+
+def _or_nowhere(stream: TextIO | None) -> TextIO:
+    """The stream; Python has None for one that was closed when it started."""
+    return open(os.devnull, "w") if stream is None else stream
 
 
 def _let_go(stream: TextIO) -> None:

@@ -5,6 +5,7 @@ import math
 import os
 import random
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -19,7 +20,7 @@ import run_pretraining
 import scripts
 import tiny
 from checkpoints import manager
-from tasks.pretraining import records
+from tasks.pretraining import record_files, records
 
 ROOT = os.path.dirname(run_pretraining.__file__)
 _main = scripts.Command(run_pretraining)
@@ -172,9 +173,51 @@ def test_records_of_a_larger_vocabulary(folder, tmp_path, capsys):
     tiny.write_config(folder / "fewer.json", vocab_size=40)
     flags = _flags(folder, tmp_path, "--do_train", "--num_train_steps=5", config="fewer.json")
     line = _main.error(capsys, 1, *flags)
-    assert "do not fit the model" in line and "vocab_size is 40" in line
+    assert "train.tfrecord: record 1: input_ids 40, but vocab_size is 40" in line
     # Found before the first save, so the directory is free for the right config.
     assert not list(tmp_path.glob("model.ckpt*"))
+
+
+def test_a_record_that_is_no_number_is_named_and_the_steps_before_are_saved(
+    folder, tmp_path, capsys
+):
+    features = records.pretraining_features(tiny.LENGTH, tiny.PREDICTIONS)
+    whole = list(tf.data.TFRecordDataset(str(folder / "train.tfrecord")).as_numpy_iterator())
+    values = record_files.decode_example(features, whole[0])
+    values["masked_lm_weights"] = [1.0, math.nan, 0.0]
+    bad = tmp_path / "bad.tfrecord"
+    with tf.io.TFRecordWriter(str(bad)) as writer:
+        for record in [*whole[:30], records.encode_example(features, values), *whole[30:]]:
+            writer.write(record)
+    flags = ["--do_train", "--num_train_steps=50", f"--input_file={bad}", "--train_batch_size=1"]
+    line = _main.error(capsys, 1, *_flags(folder, tmp_path / "run", *flags))
+    step = int(re.search(r"bad.tfrecord: record 31: masked_lm_weights nan.*-(\d+)$", line)[1])
+    metrics = (tmp_path / "run/metrics.jsonl").read_text() if step else ""
+    assert "NaN" not in metrics
+    assert manager.latest(str(tmp_path / "run")).endswith(f"model.ckpt-{step}")
+
+
+def test_empty_record_files_among_full_ones(folder, tmp_path, capsys, caplog):
+    for name in ("a", "b"):
+        (tmp_path / name).touch()
+    flags = ["--do_train", "--num_train_steps=1"]
+    files = f"--input_file={tmp_path}/a,{folder / 'train.tfrecord'},{tmp_path}/b"
+    assert _main(*_flags(folder, tmp_path / "run", *flags, files)) == 0
+    assert f"no records in {tmp_path}/a, {tmp_path}/b" in caplog.text
+    for flag, more in (("input_file", []), ("eval_file", ["--do_eval"])):
+        files = f"--{flag}={tmp_path}/a,{tmp_path}/b"
+        line = _main.error(capsys, 1, *_flags(folder, tmp_path / "run", *flags, files, *more))
+        assert f"--{flag}: no records in {tmp_path}/a, {tmp_path}/b; make them again" in line
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_closed_streams(folder, tmp_path, closed):
+    flags = _flags(folder, tmp_path, "--do_train", "--num_train_steps=2")
+    command = shlex.join([sys.executable, os.path.join(ROOT, "run_pretraining.py"), *flags])
+    assert subprocess.run(["sh", "-c", f"{command} {closed}"]).returncode == 0
+    assert manager.latest(str(tmp_path)).endswith("model.ckpt-2")
+    wrong = f"{command} --learning_rate=x {closed}"
+    assert subprocess.run(["sh", "-c", wrong]).returncode == 2
 
 
 def test_a_checkpoint_goes_on_only_with_its_objective(folder, tmp_path, capsys):
@@ -197,7 +240,11 @@ def test_checkpoints_without_their_listing_are_not_overwritten(folder, tmp_path,
     assert _main(*flags) == 0
 
 
-@pytest.mark.parametrize("text", ['{"examples_seen": "x"}', '{"examples_seen": null}', "\0"])
+@pytest.mark.parametrize(
+    "text",
+    ['{"examples_seen": "x"}', '{"examples_seen": null}', '{"examples_seen": -8}', "\0",
+     '{"kind": 7}', '{"attention": "up"}'],
+)  # fmt: skip
 def test_a_damaged_state_file(folder, tmp_path, capsys, text):
     assert _main(*_flags(folder, tmp_path, "--do_train", "--num_train_steps=1")) == 0
     (tmp_path / "model.ckpt-1.state.json").write_text(text)

@@ -34,6 +34,16 @@ _TRAINING_FLAGS = {
 # What is read beside a checkpoint, the more important last.
 _FILES_BESIDE = (("config", "config.json"), ("config", "bert_config.json"), ("flags", "run.json"))
 
+# What <checkpoint>.state.json may hold, apart from results: types, and their name for messages.
+_STATE_VALUES = {
+    "kind": ((str,), "text"),
+    "task": ((str,), "text"),
+    "attention": ((str,), "text"),
+    "examples_seen": ((int,), "a whole number of at least 0"),
+    "good_steps": ((int,), "a whole number of at least 0"),
+    "loss_scale": ((int, float), "a positive number"),
+}
+
 # The flag for what a model predicts, by the first word of its signature.
 _SIGNATURE_FLAGS = {"multi-label": "--multi_label, ", "regression": "--regression, "}
 
@@ -108,7 +118,7 @@ class Origin:
         """
         if not checkpoint:
             return cls()
-        values: dict[str, Any] = {"state": manager.read_state(checkpoint)}
+        values: dict[str, Any] = {"state": _read_state(checkpoint)}
         for directory in reversed(file_names.run_directories([checkpoint])):
             for name, file in _FILES_BESIDE:
                 path = os.path.join(directory, file)
@@ -198,6 +208,26 @@ class Origin:
                     str(trained).lower(),
                     self.flags_path,
                 )
+
+
+def _read_state(checkpoint: str) -> Mapping[str, Any]:
+    """What lies in <checkpoint>.state.json, with values that can be used."""
+    state = manager.read_state(checkpoint)
+    for key, (kind, expected) in _STATE_VALUES.items():
+        value = state.get(key)
+        is_negative = isinstance(value, int | float) and not 0 <= value < 2**63
+        if key in state and (type(value) not in kind or is_negative):
+            raise errors.UserError(
+                f"{checkpoint}.state.json: damaged: {key} is {value!r:.40}, expected {expected}; "
+                "restore the file, or delete it: training then goes on from global_step x "
+                "--train_batch_size examples"
+            )
+    if state.get("attention", modeling.ATTENTION_KINDS[0]) not in modeling.ATTENTION_KINDS:
+        raise errors.UserError(
+            f"{checkpoint}.state.json: damaged: attention is {state['attention']!r:.40}, expected "
+            f"{' or '.join(modeling.ATTENTION_KINDS)}; restore the file"
+        )
+    return state
 
 
 def _meaning(key: str, value: Any) -> Any:

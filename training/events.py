@@ -1,7 +1,6 @@
 """Metrics as TensorBoard event files and as metrics.jsonl."""
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -45,24 +44,31 @@ class Events:
     def cut(self, step: int) -> None:
         """Drops the rows of metrics.jsonl after a step, those of steps that a killed run lost."""
         if rows := self._rows():
-            text = "".join(f"{row}\n" for row in rows if _step_of(row) <= step)
+            text = "".join(f"{row}\n" for row in rows if _is_until(_values(row), step))
             atomic_files.write_text(self._path, text)
 
     def has_evaluation(self, step: int) -> bool:
         """Whether metrics.jsonl has the results of an evaluation at a step."""
         return any(
-            _step_of(row) == step and any(name.startswith("eval_") for name in json.loads(row))
-            for row in self._rows()
+            values.get("step") == step and any(name.startswith("eval_") for name in values)
+            for values in map(_values, self._rows())
         )
 
     def _rows(self) -> list[str]:
         if self._directory is None or not inputs.is_file(self._path):
             return []
-        return [row.decode() for row in inputs.read_lines(self._path)]
+        return [row.decode("utf-8", "replace") for row in inputs.read_lines(self._path)]
 
 
-def _step_of(row: str) -> float:
+def _is_until(values: Mapping[str, Any], step: int) -> bool:
+    at = values.get("step")
+    return isinstance(at, int) and at <= step
+
+
+def _values(row: str) -> Mapping[str, Any]:
+    """The values in a row; empty for one that a kill has cut short, or that is damaged."""
     try:
-        return json.loads(row)["step"]
-    except ValueError:  # cut short by a kill
-        return math.inf
+        values = json.loads(row)
+    except (ValueError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}

@@ -6,6 +6,7 @@ values.
 """
 
 import logging
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -148,17 +149,11 @@ class RunState:
         self._resumed_from = self.weights_path = newest
         self._saved_step = self.step or -1  # step 0 is saved again, with the state of this run
         scale = self.train_step.loss_scale if self.train_step else None
-        try:
-            # A checkpoint of another program has no state.
-            self.examples_seen = int(state.get("examples_seen", self.step * self._batch_size))
-            if scale and "loss_scale" in state:
-                scale.scale.assign(float(state["loss_scale"]))
-                scale.good_steps.assign(int(state["good_steps"]))
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise errors.UserError(
-                f"{newest}.state.json: damaged: {error!r}; delete it to go on from "
-                "global_step x --train_batch_size examples"
-            ) from None
+        # A checkpoint of another program has no state.
+        self.examples_seen = state.get("examples_seen", self.step * self._batch_size)
+        if scale and "loss_scale" in state:
+            scale.scale.assign(float(state["loss_scale"]))
+            scale.good_steps.assign(state.get("good_steps", 0))
 
     def _read_state(self, prefix: str) -> Mapping[str, Any]:
         origin = compatibility.Origin.read(prefix)
@@ -271,9 +266,10 @@ class RunState:
         """Saves to <output_dir>/best what is better than the checkpoint there."""
         directory = os.path.join(self._run.output_dir, "best")
         kept = manager.latest(directory)
-        before = manager.read_state(kept).get(best.result) if kept else None
+        before: Any = manager.read_state(kept).get(best.result) if kept else None
         value = results[best.result]
-        if before is None or (value > before if best.higher else value < before):
+        is_number = isinstance(before, int | float) and not math.isnan(before)
+        if not is_number or (value > before if best.higher else value < before):
             prefix = self.save(directory, keep=1, **{best.result: value})
             _log.info("best %s so far, kept as %s", best.result, prefix)
 

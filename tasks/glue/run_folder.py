@@ -43,8 +43,8 @@ def steps_saved(directory: str) -> int | None:
     path = os.path.join(directory, "checkpoint")
     if not os.path.isfile(path):
         return None
-    with open(path, encoding="utf-8") as file:
-        match = re.search(r'^model_checkpoint_path: ".*?-(\d+)"', file.read(), re.MULTILINE)
+    with open(path, encoding="utf-8", errors="replace") as file:
+        match = re.search(r'^model_checkpoint_path: ".*?-(\d{1,18})"', file.read(), re.MULTILINE)
     return int(match[1]) if match else None
 
 

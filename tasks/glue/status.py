@@ -7,6 +7,7 @@ is finished when run_classifier has written its results.
 
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Sequence
 
@@ -97,11 +98,14 @@ def read(run: glue_runs.Run) -> RunState:
       errors.UserError: a file of the run is damaged.
     """
     outcome = run_folder.read_json(_outcome_path(run))
-    seconds = outcome.get("seconds", 0.0)
-    if not isinstance(seconds, int | float):
-        reason = f"seconds is {seconds!r}; expected a number"
+    seconds, exit_status = outcome.get("seconds", 0.0), outcome.get("exit_status")
+    if type(seconds) not in (int, float) or not 0 <= seconds < 1e12:
+        reason = f"seconds is {seconds!r:.40}; expected a number"
         raise run_folder.damaged(_outcome_path(run), reason)
-    return _state(run, outcome.get("exit_status"), seconds)
+    if exit_status is not None and (type(exit_status) is not int or abs(exit_status) > 255):
+        reason = f"exit_status is {exit_status!r:.40}; expected a number from -255 to 255"
+        raise run_folder.damaged(_outcome_path(run), reason)
+    return _state(run, exit_status, seconds)
 
 
 def _state(run: glue_runs.Run, exit_status: int | None, seconds: float) -> RunState:
@@ -148,6 +152,9 @@ def _read_values(path: str) -> dict[str, float]:
     with open(path, encoding="utf-8", errors="replace") as file:
         pairs = [line.split(" = ") for line in file.read().splitlines()]
     try:
-        return {name: float(value) for name, value in pairs}
+        values = {name: float(value) for name, value in pairs}
+        if all(map(math.isfinite, values.values())):
+            return values
     except ValueError:
-        raise run_folder.damaged(path, "expected lines such as loss = 0.4") from None
+        pass
+    raise run_folder.damaged(path, "expected lines such as loss = 0.4")

@@ -157,9 +157,16 @@ class _RecordFiles:
             raise errors.UserError(
                 f"{error}; create_pretraining_data.py makes these files"
             ) from None
-        for path in paths:
-            record_files.check_first_record(path, self._features)
-        return paths
+        full = [path for path in paths if record_files.check_first_record(path, self._features)]
+        if not full:
+            raise errors.UserError(
+                f"--{flag}: no records in {errors.some(paths)}; make them again, or wait until "
+                "they are written"
+            )
+        if len(full) < len(paths):
+            empty = [path for path in paths if path not in full]
+            _log.warning("--%s: no records in %s", flag, errors.some(empty))
+        return full
 
     def training_batches(self, seed: int) -> record_batches.RecordBatches:
         """Endless shuffled batches."""

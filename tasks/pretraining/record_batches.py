@@ -7,8 +7,7 @@ whatever the number of devices: every replica takes its slice of the same global
 """
 
 import itertools
-import re
-import struct
+import logging
 import sys
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -25,10 +24,11 @@ WINDOW = 1024  # records read at once
 GROUP = 8  # windows whose records are mixed
 
 _BLOCK = 1 << 22  # bytes read at once while the records are counted
-_LENGTH = struct.Struct("<Q")
 
-# The beginning of the message about a record with impossible values.
-_OUT_OF_RANGE = "the records do not fit the model"
+# In messages of TensorFlow about a record whose values cannot be used.
+_FLAWS = ("Can't parse serialized Example", "the records do not fit the model", "is not in [")
+
+_log = logging.getLogger(__name__)
 
 
 class Window(NamedTuple):
@@ -59,17 +59,17 @@ def find_windows(path: str, size: int = WINDOW, limit: int = sys.maxsize) -> lis
             if position + 8 > block_start + len(block):
                 file.seek(position)
                 block, block_start = file.read(_BLOCK), position
-                if len(block) < 8:
-                    raise _broken(path, position)
+                block += bytes(max(0, 8 - len(block)))
             # A record: length (8 bytes), its checksum (4), the data, their checksum (4).
-            position += 16 + _LENGTH.unpack_from(block, position - block_start)[0]
+            end = position + 16 + record_files.LENGTH.unpack_from(block, position - block_start)[0]
+            if end > total:  # TensorFlow would reserve memory for any length, and be killed
+                raise _broken(path, position)
+            position = end
             count += 1
             limit -= 1
             if count == size or position >= total or not limit:
                 windows.append(Window(path, start, count))
                 start, count = position, 0
-    if position > total:
-        raise _broken(path, start)
     return windows
 
 
@@ -197,28 +197,22 @@ class RecordBatches:
     def to_user_error(self, error: tf.errors.OpError) -> errors.UserError | None:
         """The mistake in the records that an error of the pipeline or of a step comes from."""
         raised = batching.raised_user_error(error)
-        if raised:
+        if raised or not any(text in error.message for text in _FLAWS):
             return raised
-        if "Can't parse serialized Example" in error.message:
-            return errors.UserError(
-                "a record further on has other lengths than the first one of its file, or lacks a "
-                "feature; were files of different lengths joined? Make them again with the same "
-                "flags"
-            )
-        if re.search(r"indices\[.*\] = -?\d+ is not in", error.message):
-            return errors.UserError(
-                "a record has masked_lm_positions beyond its tokens; make the records again with "
-                "create_pretraining_data.py"
-            )
-        if _OUT_OF_RANGE not in error.message:
-            return None
-        # The message has the values of the assertion one by one, in brackets.
-        message = error.message[error.message.index(_OUT_OF_RANGE) - 1 :]
-        name, low, _, high, limit = re.findall(r"\[([^\]]*)\]", message)[:5]
-        return errors.UserError(
-            f"{name} {low} to {high}, but {limit}; they were made with another vocabulary or other "
-            "lengths than --bert_config_file says"
-        )
+        return self._first_flaw()
+
+    def _first_flaw(self) -> errors.UserError | None:
+        """The first record that cannot be used, in the order of the files; None if all can."""
+        _log.info("looking for the record at fault")
+        path, number = "", 0
+        for window in self._windows:
+            if window.path != path:
+                path, number = window.path, 0
+            for record in read_window(window):
+                number += 1
+                if flaw := record_files.flaw(self._features, record):
+                    return errors.UserError(f"{path}: record {number}: {flaw}")
+        return None
 
     def _batches(self, start: int) -> Iterator[list[bytes]]:
         if self._seed is None:
@@ -233,17 +227,12 @@ class RecordBatches:
         batch = record_files.parse(self._features, rows)
         checks = [
             tf.debugging.Assert(
-                tf.reduce_all((batch[name] >= 0) & (batch[name] < limit)),
-                [
-                    f"{_OUT_OF_RANGE}: {name} from",
-                    tf.reduce_min(batch[name]),
-                    "to",
-                    tf.reduce_max(batch[name]),
-                    f"{limit_name} is {limit}",
-                ],
+                tf.reduce_all(
+                    (batch[name] >= 0) & (batch[name] < (limit or batch[name].dtype.max))
+                ),
+                [f"{_FLAWS[1]}: {name}"],
             )
-            for name, _, _, _, limit, limit_name in self._features
-            if limit
+            for name, _, _, _, limit, _ in self._features
         ]
         with tf.control_dependencies(checks):
             batch = {name: tf.identity(x) for name, x in batch.items()}

@@ -1,6 +1,8 @@
 """Files of pre-training records: writing them whole or not at all, parsing and checking them."""
 
+import math
 import os
+import struct
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -8,6 +10,8 @@ from google.protobuf import message
 
 from command_line import errors
 from tasks.pretraining import records
+
+LENGTH = struct.Struct("<Q")  # of a record, at its beginning
 
 
 class RoundRobinWriter:
@@ -100,18 +104,24 @@ def parse(features: Sequence[records.Feature], serialized: tf.Tensor) -> dict[st
     }
 
 
-def check_first_record(path: str, features: Sequence[records.Feature]) -> None:
+def check_first_record(path: str, features: Sequence[records.Feature]) -> bool:
     """Compares the first record of a file with the feature list, before anything is built on it.
 
     Args:
       path: a TFRecord file.
       features: what its records must have.
 
+    Returns:
+      Whether there is one; files without are made where there are more files than examples.
+
     Raises:
-      errors.UserError: the file is empty, cut off or not a TFRecord file; its records lack features
-        (all that are missing are listed) or have another length (the flag to change is named).
+      errors.UserError: the file is cut off or not a TFRecord file; its records lack features (all
+        that are missing are listed) or have another length (the flag to change is named).
     """
-    columns = _first_example(path).features.feature
+    example = _first_example(path)
+    if example is None:
+        return False
+    columns = example.features.feature
     missing = [feature.name for feature in features if feature.name not in columns]
     if missing:
         raise errors.UserError(
@@ -137,6 +147,35 @@ def check_first_record(path: str, features: Sequence[records.Feature]) -> None:
             f"{path}: records have {' and '.join(mismatches.values())}; "
             f"run with {' '.join(cures.values())}"
         )
+    return True
+
+
+def flaw(features: Sequence[records.Feature], serialized: bytes) -> str:
+    """What is wrong with the values of a record, with the cure; empty if nothing is."""
+    try:
+        columns = tf.train.Example.FromString(serialized).features.feature
+    except message.DecodeError:
+        return "it is not a tf.train.Example message"
+    for name, dtype, length, _, limit, limit_name in features:
+        values = list(getattr(columns[name], f"{dtype}_list").value)
+        if len(values) != length:
+            return (
+                f"it has {len(values)} {name}, expected {length}; were files of different lengths "
+                "joined?"
+            )
+        wrong = [value for value in values if not 0 <= value < (limit or math.inf)]
+        if wrong and limit:
+            return (
+                f"{name} {wrong[0]}, but {limit_name} is {limit}; it was made with another "
+                "vocabulary or other lengths than --bert_config_file says"
+            )
+        if wrong:
+            return f"{name} {wrong[0]}, expected a finite number of at least 0"
+    tokens = sum(columns["input_mask"].int64_list.value)
+    last = max(columns["masked_lm_positions"].int64_list.value, default=0)
+    if last >= max(tokens, 1):
+        return f"masked_lm_positions {last}, but it has {tokens} tokens"
+    return ""
 
 
 def _count_values(path: str, feature: records.Feature, column: tf.train.Feature) -> int:
@@ -149,16 +188,25 @@ def _count_values(path: str, feature: records.Feature, column: tf.train.Feature)
     return len(getattr(column, kind).value)
 
 
-def _first_example(path: str) -> tf.train.Example:
-    try:
-        record = next(iter(tf.data.TFRecordDataset(path).take(1)), None)
-    except tf.errors.DataLossError:
+def _first_example(path: str) -> tf.train.Example | None:
+    with tf.io.gfile.GFile(path, "rb") as file:
+        header, size = file.read(LENGTH.size), file.size()
+    if header.startswith(b"\x1f\x8b"):
         raise errors.UserError(
-            f"{path}: not a TFRecord file, or damaged, or not yet completely written"
-        ) from None
+            f"{path}: gzip-compressed, and records are read from any place in a file; unpack it "
+            "first, with gunzip"
+        )
+    if not size:
+        return None
+    # TensorFlow would reserve memory for any length, and be killed. Checksums: 4 + 4 bytes.
+    fits = len(header) == LENGTH.size and LENGTH.unpack(header)[0] + LENGTH.size + 8 <= size
+    try:
+        record = next(iter(tf.data.TFRecordDataset(path))) if fits else None
+    except (tf.errors.DataLossError, StopIteration):
+        record = None
     if record is None:
         raise errors.UserError(
-            f"{path}: the file holds no records; make it again, or wait until it is written"
+            f"{path}: not a TFRecord file, or damaged, or not yet completely written"
         )
     try:
         return tf.train.Example.FromString(record.numpy())

@@ -61,12 +61,12 @@ def pretraining_features(
     segments = (type_vocab_size, "type_vocab_size")
     return (
         Feature("input_ids", "int64", *tokens, *vocab),
-        Feature("input_mask", "int64", *tokens),
+        Feature("input_mask", "int64", *tokens, 2, "the number of values of a mask"),
         Feature("segment_ids", "int64", *tokens, *segments),
         Feature("masked_lm_positions", "int64", *masked, max_seq_length, "max_seq_length"),
         Feature("masked_lm_ids", "int64", *masked, *vocab),
         Feature("masked_lm_weights", "float", *masked),
-        Feature("next_sentence_labels", "int64", 1, "", 2, "number of next-sentence labels"),
+        Feature("next_sentence_labels", "int64", 1, "", 2, "the number of next-sentence labels"),
     )
 
 

@@ -4,6 +4,7 @@ The file says which model it is of by a digest of the weights that give the scor
 a checkpoint is copied or renamed.
 """
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -11,17 +12,20 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from command_line import errors
-from system import atomic_files
+from system import atomic_files, json_files
 
 _log = logging.getLogger(__name__)
 
 # The weights that differ between any two trained models, and are small.
 WEIGHTS = ("cls/squad/output_weights", "cls/squad/output_bias")
+
+_CURE = "tune it again with --dev_file"
 
 _FILE = re.compile(r"null_threshold(-\d+)?\.json")
 
@@ -76,15 +80,14 @@ def find(directories: Sequence[str], model: str) -> tuple[float, str] | None:
 
 def _read(path: str) -> tuple[float, str]:
     """The threshold in a file, and the digest of its model."""
-    try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            values = json.loads(file.read())
-        value, model = values["null_score_diff_threshold"], values["model"]
-        if type(value) not in (int, float) or not math.isfinite(value):
-            raise TypeError
-        return float(value), model
-    except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
-        raise errors.UserError(
-            f"{path}: damaged; expected null_score_diff_threshold, a number, and the model it was "
-            "tuned for; tune it again with --dev_file"
-        ) from None
+    values = json_files.read_object(path, _CURE) or {}
+    value: Any = values.get("null_score_diff_threshold")
+    model = values.get("model")
+    if type(value) in (int, float) and isinstance(model, str):
+        with contextlib.suppress(OverflowError):
+            if math.isfinite(threshold := float(value)):
+                return threshold, model
+    raise errors.UserError(
+        f"{path}: damaged; expected null_score_diff_threshold, a number, and the model it was "
+        f"tuned for; {_CURE}"
+    )

@@ -1,5 +1,7 @@
 """Record files: written whole or not at all, parsed, and checked before they are used."""
 
+import gzip
+import math
 import struct
 
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from command_line import errors
-from tasks.pretraining import record_files, records
+from tasks.pretraining import record_batches, record_files, records
 
 FEATURES = records.pretraining_features(12, 4)
 
@@ -176,10 +178,67 @@ def test_damaged_files_are_named(tmp_path):
             record_files.check_first_record(str(path), FEATURES)
 
 
-def test_an_empty_file_is_named(tmp_path):
+def test_an_empty_file_is_told_from_a_full_one(tmp_path):
     (tmp_path / "empty").write_bytes(b"")
-    with pytest.raises(errors.UserError, match="empty: the file holds no records"):
-        record_files.check_first_record(str(tmp_path / "empty"), FEATURES)
+    assert not record_files.check_first_record(str(tmp_path / "empty"), FEATURES)
+    write(tmp_path / "full", example(**values()))
+    assert record_files.check_first_record(str(tmp_path / "full"), FEATURES)
+
+
+@pytest.mark.parametrize("length", [2**62, 2**63, 2**64 - 1, 2**64 - 16])
+def test_a_length_beyond_the_file_never_reaches_tensorflow(tmp_path, length):
+    """With a right checksum, for which TensorFlow would reserve the memory."""
+    header = struct.pack("<Q", length)
+    crc = _crc32c(header)
+    mask = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    path = tmp_path / "huge"
+    path.write_bytes(header + struct.pack("<I", mask) + bytes(100))
+    with pytest.raises(errors.UserError, match="huge: not a TFRecord file, or damaged"):
+        record_files.check_first_record(str(path), FEATURES)
+    with pytest.raises(errors.UserError, match="huge: breaks off inside a record after byte 0"):
+        record_batches.find_windows(str(path))
+
+
+def _crc32c(data: bytes) -> int:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ 0x82F63B78 * (crc & 1)
+    return crc ^ 0xFFFFFFFF
+
+
+def test_compressed_records_are_refused_with_the_cure(tmp_path):
+    write(tmp_path / "plain", example(**values()))
+    packed = tmp_path / "records.gz"
+    packed.write_bytes(gzip.compress((tmp_path / "plain").read_bytes()))
+    with pytest.raises(errors.UserError, match="records.gz: gzip-compressed.*gunzip"):
+        record_files.check_first_record(str(packed), FEATURES)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({}, ""),
+        ({"masked_lm_weights": [1.0, math.nan]}, "masked_lm_weights nan, expected a finite"),
+        ({"masked_lm_weights": [math.inf, 0.0]}, "masked_lm_weights inf, expected a finite"),
+        ({"masked_lm_weights": [-1.0, 0.0]}, "masked_lm_weights -1.0, expected a finite"),
+        ({"input_mask": [2] * 8}, "input_mask 2, but the number of values of a mask is 2"),
+        ({"input_ids": [-1] * 8}, "input_ids -1, but vocab_size is 70"),
+        ({"masked_lm_positions": [0, 7], "input_mask": [1] * 7 + [0]}, "7, but it has 7 tokens"),
+        ({"next_sentence_labels": [1, 0]}, "2 next_sentence_labels, expected 1; were files"),
+    ],
+)
+def test_the_flaw_of_a_record(changes, message):
+    features = records.pretraining_features(8, 2, vocab_size=70)
+    good = {
+        "input_ids": [2] * 8, "input_mask": [1] * 8, "segment_ids": [0] * 8,
+        "masked_lm_positions": [1, 2], "masked_lm_ids": [3, 4], "masked_lm_weights": [1.0, 1.0],
+        "next_sentence_labels": [0],
+    }  # fmt: skip
+    found = record_files.flaw(features, example(**{**good, **changes}))
+    assert message in found and bool(found) == bool(message)
+    assert "not a tf.train.Example" in record_files.flaw(features, b"\xff\xff no example")
 
 
 def test_values_beyond_int32_stay_too_large():
