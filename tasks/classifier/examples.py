@@ -131,7 +131,8 @@ class Split:
       files: names below the data directory; the first file that exists is read. {language} is
         replaced by the language of the processor.
       text_a, text_b: columns of the texts.
-      label: column of the label; None if there is none.
+      label: column of the label; None if there is none; of several columns, each is a label of
+        its own, which a row has or not.
       header: whether line 1 names the columns.
       guid: first part of the names of examples: "train" of ``train-17``.
       guid_column: second part of the names; None: the row's number in the file, from 0, including
@@ -144,7 +145,7 @@ class Split:
     files: tuple[str, ...]
     text_a: tables.Column
     text_b: tables.Column | None = None
-    label: tables.Column | None = None
+    label: tables.Column | tuple[str, ...] | None = None
     header: bool = True
     guid: str = "train"
     guid_column: int | None = None
@@ -171,6 +172,8 @@ class TaskSpec:
       skip_bad_rows: training rows with too few columns are left out, because the official file has
         some.
       other_directories: other names of the folder in some downloads.
+      hub_texts: keys of the texts in the task's JSON and Parquet files on the Hugging Face hub.
+      hub_labels: label there, a number or a name → label; the order of numbers differs.
     """
 
     name: str
@@ -187,3 +190,5 @@ class TaskSpec:
     skipped_label: str = ""
     skip_bad_rows: bool = False
     other_directories: tuple[str, ...] = ()
+    hub_texts: tuple[str, ...] = ()
+    hub_labels: Mapping[str, str] = dataclasses.field(default_factory=dict)

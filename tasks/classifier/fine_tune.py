@@ -12,6 +12,7 @@ from serving import export
 from system import atomic_files
 from tasks.classifier import data as classifier_data
 from tasks.classifier import features as classifier_features
+from tasks.classifier import glue_tasks
 from tasks.classifier import task as classifier_task
 from training import batching, compatibility, fine_tuning, fine_tuning_flags, label_files, run_state
 
@@ -103,12 +104,18 @@ class ClassifierFineTuning(fine_tuning.FineTuning):
         return {name.removeprefix("eval_"): value for name, value in scores.items()}
 
     def evaluate(self) -> Mapping[str, Mapping[str, float]]:
-        return {name: self._scores(name) for name in self.data.devs}
+        about_f1: dict[str, Any] = {}
+        if "f1" in self.data.metrics and self.data.name not in glue_tasks.TASKS:
+            label = self.data.labels[self.data.positive]
+            about_f1["eval_f1_label"] = label
+            _log.info("eval_f1 is that of the label %r (--positive_label)", label)
+        return {name: {**self._scores(name), **about_f1} for name in self.data.devs}
 
     def _scores(self, name: str) -> dict[str, float]:
         logits = self._logits(name, self.flags.task.eval_batch_size)
         labels = self._encoded(name).label_ids
-        scores = classifier_task.results(logits, labels, self.data.kind, self.data.metrics)
+        kind, names, positive = self.data.kind, self.data.metrics, self.data.positive
+        scores = classifier_task.results(logits, labels, kind, names, positive)
         self.trainer.check_loss(scores["loss"])
         return {**scores, "global_step": self.trainer.step}
 

@@ -37,6 +37,16 @@ _BINARY = ("0", "1")
 _NLI = ("contradiction", "entailment", "neutral")
 _ENTAILMENT = ("entailment", "not_entailment")
 _SENTENCES = ("sentence1", "sentence2")
+_QUESTIONS = ("question1", "question2")
+
+# Labels on the hub. -1 is what test sets have, and rows without agreement.
+_HUB_NLI = {"0": "entailment", "1": "neutral", "2": "contradiction", "-1": "-"}
+_HUB_ENTAILMENT = {"0": "entailment", "1": "not_entailment"}
+
+
+def _hub_binary(negative: str, positive: str) -> dict[str, str]:
+    return {negative: "0", positive: "1"}
+
 
 _MNLI_TRAIN = examples.Split(_TRAIN, 8, 9, -1, guid_column=0, names=_SENTENCES)
 _XNLI_DEV = examples.Split(
@@ -53,8 +63,22 @@ def _mnli(name: str, part: str, submission: str, test_rows: int) -> examples.Tas
     test = dataclasses.replace(dev, files=(f"test_{part}.tsv",), guid="test", label=None)
     return examples.TaskSpec(
         name, "MNLI", _NLI, ("accuracy",), _MNLI_TRAIN, dev, test,
-        submission=submission, test_rows=test_rows,
+        submission=submission, test_rows=test_rows, skipped_label="-",
+        hub_texts=("premise", "hypothesis"), hub_labels=_HUB_NLI,
     )  # fmt: skip
+
+
+def _mrpc_splits() -> tuple[examples.Split, examples.Split, examples.Split]:
+    """The sets of MRPC, from GLUE's files, or else from the original ones."""
+    train, dev, test = _splits(
+        examples.Split(_TRAIN, 3, 4, 0, names=("#1 String", "#2 String")), 3, 4
+    )
+    raw_train, raw_test = table_processor.MRPC_FILES
+    return (
+        dataclasses.replace(train, files=(*train.files, raw_train)),
+        dataclasses.replace(dev, files=(*dev.files, raw_train)),
+        dataclasses.replace(test, files=(*test.files, raw_test)),
+    )
 
 
 def _pairs(name: str, directory: str, labels: tuple[str, ...], test_rows: int) -> examples.TaskSpec:
@@ -63,7 +87,11 @@ def _pairs(name: str, directory: str, labels: tuple[str, ...], test_rows: int) -
     return examples.TaskSpec(
         name, directory, labels, ("accuracy",),
         *_splits(examples.Split(_TRAIN, 1, 2, 3, names=texts), 1, 2),
-        submission=f"{directory}.tsv", test_rows=test_rows,
+        submission=f"{directory}.tsv", test_rows=test_rows, hub_texts=texts,
+        hub_labels=(
+            _HUB_ENTAILMENT if labels is _ENTAILMENT
+            else _hub_binary("not_entailment", "entailment")
+        ),
     )  # fmt: skip
 
 
@@ -77,30 +105,33 @@ TASKS: dict[str, examples.TaskSpec] = {
             *_splits(
                 examples.Split(_TRAIN, 3, None, 1, header=False, names=("sentence",), width=4), 1
             ),
-            submission="CoLA.tsv", test_rows=1063,
+            submission="CoLA.tsv", test_rows=1063, hub_texts=("sentence",),
+            hub_labels=_hub_binary("unacceptable", "acceptable"),
         ),
         examples.TaskSpec(
             "sst-2", "SST-2", _BINARY, ("accuracy",),
             *_splits(examples.Split(_TRAIN, 0, None, 1, names=("sentence",)), 1),
-            submission="SST-2.tsv", test_rows=1821,
+            submission="SST-2.tsv", test_rows=1821, hub_texts=("sentence",),
+            hub_labels=_hub_binary("negative", "positive"),
         ),
         examples.TaskSpec(
             "mrpc", "MRPC", _BINARY, ("f1", "accuracy"),
-            *_splits(examples.Split(_TRAIN, 3, 4, 0, names=("#1 String", "#2 String")), 3, 4),
-            submission="MRPC.tsv", test_rows=1725,
+            *_mrpc_splits(), submission="MRPC.tsv", test_rows=1725, hub_texts=_SENTENCES,
+            hub_labels=_hub_binary("not_equivalent", "equivalent"),
         ),
         examples.TaskSpec(
             "sts-b", "STS-B", (), ("spearman", "pearson"),
             *_splits(examples.Split(_TRAIN, 7, 8, 9, names=_SENTENCES), 7, 8),
             kind=examples.REGRESSION, submission="STS-B.tsv", test_rows=1379,
+            hub_texts=_SENTENCES,
         ),
         examples.TaskSpec(
             "qqp", "QQP", _BINARY, ("f1", "accuracy"),
             *_splits(
-                examples.Split(_TRAIN, 3, 4, 5, guid_column=0, names=("question1", "question2")),
-                1, 2,
+                examples.Split(_TRAIN, 3, 4, 5, guid_column=0, names=_QUESTIONS), 1, 2
             ),
-            submission="QQP.tsv", test_rows=390965, skip_bad_rows=True,
+            submission="QQP.tsv", test_rows=390965, skip_bad_rows=True, hub_texts=_QUESTIONS,
+            hub_labels=_hub_binary("not_duplicate", "duplicate"),
         ),
         _mnli("mnli", "matched", "MNLI-m.tsv", 9796),
         _mnli("mnli-mm", "mismatched", "MNLI-mm.tsv", 9847),
@@ -111,6 +142,7 @@ TASKS: dict[str, examples.TaskSpec] = {
             "ax", "AX", _NLI, ("matthews",),
             test=examples.Split(("diagnostic.tsv", "AX.tsv"), 1, 2, guid="test", names=_SENTENCES),
             submission="AX.tsv", test_rows=1104, other_directories=("diagnostic",),
+            hub_texts=("premise", "hypothesis"), hub_labels=_HUB_NLI,
         ),
         examples.TaskSpec(
             "xnli", "XNLI", _NLI, ("accuracy",),
@@ -136,7 +168,7 @@ TASKS: dict[str, examples.TaskSpec] = {
             test=dataclasses.replace(
                 _SNLI_TRAIN, files=("test.tsv", "snli_1.0_test.txt"), guid="test"
             ),
-            skipped_label="-",
+            skipped_label="-", hub_texts=("premise", "hypothesis"), hub_labels=_HUB_NLI,
         ),
     )
 }  # fmt: skip

@@ -122,8 +122,14 @@ def decide(outputs: np.ndarray, kind: str) -> np.ndarray:
 
 
 def compute(
-    names: Sequence[str], labels: np.ndarray, outputs: np.ndarray, kind: str
+    names: Sequence[str], labels: np.ndarray, outputs: np.ndarray, kind: str, positive: int = 1
 ) -> dict[str, float]:
-    """Metrics of BY_KIND, of labels as in ``features.Features`` and outputs as in ``decide``."""
-    predictions = decide(outputs, kind)
-    return {name: METRICS[name](np.asarray(labels), predictions) for name in names}
+    """Metrics of BY_KIND, of labels as in ``features.Features`` and outputs as in ``decide``.
+
+    ``positive`` is the class that ``f1`` is about.
+    """
+    labels, predictions = np.asarray(labels), decide(outputs, kind)
+    scores = {name: METRICS[name](labels, predictions) for name in names}
+    if "f1" in scores:
+        scores["f1"] = f1(labels == positive, predictions == positive)
+    return scores

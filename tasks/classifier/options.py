@@ -10,7 +10,7 @@ OUTPUT_FILES = ("labels.txt", "test_results*")
 
 # The flags that only the task "custom" takes.
 CUSTOM_FLAGS = (
-    "has_header", "label_column", "labels", "multi_label", "regression",
+    "has_header", "label_column", "labels", "multi_label", "positive_label", "regression",
     "text_a_column", "text_b_column", "train_file", "dev_file", "test_file",
 )  # fmt: skip
 
@@ -54,11 +54,18 @@ class ClassifierOptions(options.Group):
     text_b_column: str = options.flag(
         "", "custom: column of the second text of a pair; unset: none."
     )
-    label_column: str = options.flag("", "custom: column of the label.")
+    label_column: str = options.flag(
+        "",
+        "custom: column of the label. With --multi_label also several, comma separated: their "
+        "names are the labels, and a row has those with a 1.",
+    )
     labels: str = options.flag(
         "",
         "custom: the labels in order, comma separated, or a file with one a line. Unset: those of "
         "the training rows, sorted.",
+    )
+    positive_label: str = options.flag(
+        "", "custom: the label that eval_f1 is about, of two; unset: the second one."
     )
     has_header: bool | None = options.flag(
         None, "custom: whether line 1 names the columns. Unset: it does when columns are named."

@@ -1,7 +1,7 @@
 """Reads the rows of tables as examples, with checks of columns, labels and headers.
 
-Rows to evaluate or to predict are never left out, because that would shift the predictions. Rows
-that are left out of training data, or look wrong, are counted and reported once per file.
+Rows to predict are never left out, because that would shift the predictions. Rows that are left out
+of other sets, or look wrong, are counted and reported once per file.
 """
 
 import collections
@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from command_line import errors
@@ -18,6 +18,9 @@ from system import inputs
 from tasks.classifier import examples, tables
 
 _log = logging.getLogger(__name__)
+
+# The original files of MRPC, with which GLUE's download script leaves a user.
+MRPC_FILES = ("msr_paraphrase_train.txt", "msr_paraphrase_test.txt")
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -88,7 +91,7 @@ class TableProcessor(examples.DataProcessor):
           errors.UserError: no such file exists.
         """
         names = [name.format(language=self.language) for name in self.split(part).files]
-        for name in names:
+        for name in (*names, *self._hub_names(names)):
             for path in (os.path.join(data_dir, name), os.path.join(data_dir, f"{name}.gz")):
                 if inputs.is_file(path):
                     return [path]
@@ -96,23 +99,73 @@ class TableProcessor(examples.DataProcessor):
         hint = "check --data_dir"
         if os.path.isdir(folder):
             hint = f"did you mean --data_dir={folder}?"
+        if self.spec.hub_texts:
+            names.append(f"{names[0].removesuffix('.tsv')}.jsonl")
         raise errors.UserError(
             f"no {' or '.join(names)} in {data_dir}, but --task_name={self.spec.name} reads it; "
             f"{hint}"
         )
 
-    def skips_row(self, part: str, table: tables.Table, row: tables.Row, needed: int) -> bool:
-        """Whether a row is left out of a set because it has too few columns.
+    def _hub_names(self, names: Sequence[str]) -> Iterator[str]:
+        """The names that files have which were saved from the Hugging Face hub."""
+        stems = [name.removesuffix(".tsv") for name in names if name.endswith(".tsv")]
+        if not self.spec.hub_texts:
+            return
+        if self.spec.name == "ax":
+            stems.append("test")
+        for stem in stems:
+            for other in dict.fromkeys((stem, stem.replace("dev", "validation"))):
+                for ending in ("jsonl", "json", "parquet"):
+                    yield f"{other}.{ending}"
+                yield f"{other}-00000-of-00001.parquet"
+
+    def layout(self, part: str, path: str) -> examples.Split:
+        """The columns of a file of "train", "dev" or "test": GLUE's, or those of the hub."""
+        split = self.split(part)
+        if not self.spec.hub_texts or not tables.has_keys(path):
+            return split
+        text_a, *rest = self.spec.hub_texts
+        text_b = rest[0] if rest else None
+        return examples.Split(split.files, text_a, text_b, "label", guid=split.guid)
+
+    def skip_reason(self, part: str, table: tables.Table, row: tables.Row, needed: int) -> str:
+        """Why a row is left out of a set; empty if it is not.
 
         Raises:
-          errors.UserError: it has too few, but must not be left out.
+          errors.UserError: it is blank or has too few columns, but must not be left out.
         """
+        if row.is_blank and part == "test":
+            raise errors.UserError(
+                f"{table.path}:{row.line}: a blank line between others; the predictions would not "
+                "be those of the lines beside them: delete it, or write a row"
+            )
+        if row.is_blank:
+            return "that are blank"
         if not table.is_short(row, needed):
-            return False
+            return ""
         if part == "train" and self.skip_bad_rows:
-            return True
+            return "with too few columns"
         cure = "; --skip_bad_rows leaves such rows out of training" if part == "train" else ""
         raise table.short_row_error(row, needed, cure)
+
+    def is_of_set(self, part: str, table: tables.Table, row: tables.Row) -> bool:
+        """Whether a row is of a set: the original training file of MRPC holds the dev set, too."""
+        if part == "test" or os.path.basename(table.path).removesuffix(".gz") != MRPC_FILES[0]:
+            return True
+        is_dev = tuple(table.cell(row, column) for column in (1, 2)) in self._mrpc_dev_ids(table)
+        return is_dev == (part == "dev")
+
+    @functools.cache  # noqa: B019 - a processor lives as long as its run
+    def _mrpc_dev_ids(self, table: tables.Table) -> frozenset[tuple[str, ...]]:
+        """The pairs of ids of the dev set, which GLUE's dev_ids.tsv lists."""
+        path = os.path.join(os.path.dirname(table.path), "dev_ids.tsv")
+        if not inputs.is_file(path):
+            raise errors.UserError(
+                f"{path} is missing; GLUE's dev set of MRPC is the rows of {MRPC_FILES[0]} whose "
+                "two ids it lists"
+            )
+        rows = tables.Table(path, header=False)
+        return frozenset(tuple(list(row.fields)[:2]) for row in rows if not row.is_blank)
 
     def parse_label(self, text: str) -> str | list[str]:
         """The label in the text of a cell.
@@ -171,7 +224,7 @@ class Columns(NamedTuple):
 
     text_a: tables.Column
     text_b: tables.Column | None
-    label: tables.Column | None
+    label: tables.Column | tuple[tables.Column, ...] | None
 
 
 def find_columns(table: tables.Table, split: examples.Split, part: str) -> Columns:
@@ -186,6 +239,11 @@ def find_columns(table: tables.Table, split: examples.Split, part: str) -> Colum
     text_a = table.column(split.text_a, "--text_a_column")
     text_b = None if split.text_b is None else table.column(split.text_b, "--text_b_column")
     label, header = split.label, table.header
+    if isinstance(label, tuple):
+        if part == "test" and header is not None and not set(label) <= set(header):
+            return Columns(text_a, text_b, None)
+        columns = tuple(table.column(name, "--label_column") for name in label)
+        return Columns(text_a, text_b, columns)
     if label is not None and part == "test" and header is not None:
         is_name = tables.column_number(label) is None
         label = None if is_name and label not in header else label
@@ -206,15 +264,17 @@ class _Reader:
     def __init__(self, processor: TableProcessor, part: str, path: str) -> None:
         self._processor = processor
         self._part = part
-        self._split = split = processor.split(part)
+        self._split = split = processor.layout(part, path)
         self._table = table = tables.Table(path, header=split.header)
         self._text_a, self._text_b, self._label = find_columns(table, split, part)
-        label = None if part == "test" else self._label
-        self._needed = tables.cells_needed([self._text_a, self._text_b, label])
+        labels = () if part == "test" else self._label
+        columns = (self._text_a, self._text_b, *(labels if isinstance(labels, tuple) else [labels]))
+        self._needed = tables.cells_needed(columns)
         self._width = split.width if table.header is None else len(table.header)
         self._skipped_lines: dict[str, list[int]] = collections.defaultdict(list)  # by reason
         self._long_lines: list[int] = []
         self._surrogate_lines: list[int] = []
+        self._empty_lines: list[int] = []
 
     def read(self) -> list[examples.InputExample]:
         self._check_header()
@@ -224,10 +284,12 @@ class _Reader:
 
     def _example(self, row: tables.Row) -> examples.InputExample | None:
         table, split = self._table, self._split
-        if self._processor.skips_row(self._part, table, row, self._needed):
-            self._skipped_lines["with too few columns"].append(row.line)
+        if reason := self._processor.skip_reason(self._part, table, row, self._needed):
+            self._skipped_lines[reason].append(row.line)
             return None
-        if self._table.format != "json":
+        if not self._processor.is_of_set(self._part, table, row):
+            return None
+        if not table.has_keys:
             self._width = self._width or len(row.fields)
             if len(row.fields) > self._width:
                 self._long_lines.append(row.line)
@@ -241,15 +303,18 @@ class _Reader:
             return None
         column = split.guid_column
         name = row.line - 1 if column is None else table.cell(row, column)
-        text_b = None if self._text_b is None else self._text(row, self._text_b)
-        return examples.InputExample(
-            f"{split.guid}-{name}", self._text(row, self._text_a), text_b, label
-        )
+        text_a = self._text(row, self._text_a)
+        text_b = None
+        if self._text_b is not None:
+            text_b = "" if table.is_null(row, self._text_b) else self._text(row, self._text_b)
+        if not text_a.strip() or (text_b is not None and not text_b.strip()):
+            self._empty_lines.append(row.line)
+        return examples.InputExample(f"{split.guid}-{name}", text_a, text_b, label)
 
     def _text(self, row: tables.Row, column: tables.Column) -> str:
         text = self._table.cell(row, column)
         # Only JSON can contain surrogates. They would make the whole word [UNK].
-        if self._table.format != "json" or not _SURROGATE.search(text):
+        if not self._table.has_keys or not _SURROGATE.search(text):
             return text
         if row.line not in self._surrogate_lines[-1:]:
             self._surrogate_lines.append(row.line)
@@ -258,12 +323,16 @@ class _Reader:
     def _parse_label(self, row: tables.Row) -> str | list[str] | None:
         if self._label is None:
             return None
+        if isinstance(self._label, tuple):
+            return self._parse_label_columns(row)
         is_test = self._part == "test"
         if is_test and not self._table.has_cell(row, self._label):
             return None
         is_multi_label = self._processor.kind == examples.MULTI_LABEL
         try:
             text = self._table.cell(row, self._label, lists=is_multi_label)
+            if self._table.has_keys:
+                text = self._processor.spec.hub_labels.get(text, text)
             if text and text == self._processor.spec.skipped_label:
                 return None if is_test else text
             return self._processor.parse_label(text)
@@ -274,6 +343,22 @@ class _Reader:
                 raise
             hint = self._processor.label_hint
             raise self._table.cell_error(row, self._label, error, hint) from None
+
+    def _parse_label_columns(self, row: tables.Row) -> list[str] | None:
+        """The labels whose columns have a 1."""
+        assert isinstance(self._label, tuple)
+        if self._part == "test":
+            return None
+        found = []
+        for label, column in zip(self._processor.get_labels(), self._label, strict=True):
+            text = self._table.cell(row, column).strip().lower()
+            if text in ("1", "1.0", "true"):
+                found.append(label)
+            elif text not in ("0", "0.0", "false"):
+                problem = f"{tables.excerpt(text)} is not 0 or 1"
+                cure = "is it one of the --label_column of --multi_label?"
+                raise self._table.cell_error(row, column, problem, cure)
+        return found
 
     def _check_header(self) -> None:
         """Warns if the first line is read as the header but looks like something else."""
@@ -299,7 +384,9 @@ class _Reader:
             _log.warning(warning, table.path, text)
 
     def _has_valid_label(self, header: Sequence[str]) -> bool:
-        if self._label is None or not self._table.has_cell(tables.Row(1, header), self._label):
+        if self._label is None or isinstance(self._label, tuple):
+            return False
+        if not self._table.has_cell(tables.Row(1, header), self._label):
             return False
         try:
             return bool(self._processor.parse_label(header[int(self._label)]))
@@ -311,6 +398,10 @@ class _Reader:
         for reason, lines in self._skipped_lines.items():
             warning = "%s: left out %d rows %s (%s)"
             _log.warning(warning, path, len(lines), reason, _format_lines(lines))
+        if lines := self._empty_lines:
+            pair = "" if self._text_b is None else ", or of a pair one"
+            warning = "%s: %d of %d rows have no text%s (%s)"
+            _log.warning(warning, path, len(lines), count, pair, _format_lines(lines))
         if lines := self._surrogate_lines:
             warning = (
                 "%s: %d rows have half of a surrogate pair, such as \\ud83d alone, in a text; it "

@@ -1,17 +1,22 @@
-r"""Tables of labelled texts: tab separated, CSV or JSON lines, read row by row with line numbers.
+r"""Tables of labelled texts: tab separated, CSV, JSON or Parquet, read row by row.
 
 Tab separated files follow the original release and GLUE: no quoting, one line is one row, and only
-``\n`` ends a line. CSV files have quoted cells, so a row may span several lines.
+``\n`` ends a line. CSV files have quoted cells, so a row may span several lines. JSON has one
+object a line, or is one list of objects.
 """
 
 import csv
 import functools
+import itertools
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from command_line import errors
-from system import inputs
+from system import inputs, parquet_files
+
+_WITH_KEYS = ("json", "parquet")
 
 Column = int | str  # a number from 0 (-1: the last), or a name in the header or a JSON key
 
@@ -22,6 +27,7 @@ _HINTS = {
     "tsv": "is the file tab separated?",
     "csv": "is the file comma separated?",
     "json": "does every object have this key?",
+    "parquet": "does the file have this column?",
 }
 
 
@@ -29,25 +35,31 @@ class Row(NamedTuple):
     """One row.
 
     Attributes:
-      line: number of the row's first line in the file, from 1.
-      fields: the cells; for JSON lines the object.
+      line: number of the row's first line in the file, from 1; of the row itself in Parquet.
+      fields: the cells; an object where they have keys; () for a blank line before other rows.
     """
 
     line: int
     fields: Sequence[str] | Mapping[str, Any]
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it is a blank line."""
+        return self.fields == ()
 
 
 class Table:
     """A file whose rows can be iterated over once.
 
     Args:
-      path: local or with ``://``; ``.gz`` files are decompressed.
-      header: whether the first row names the columns; ignored for JSON lines.
-      format: "tsv", "csv" or "json"; default by the name (.csv; .jsonl, .json, .ndjson; else tsv).
+      path: local or with ``://``; gzip-compressed files are unpacked.
+      header: whether the first row names the columns; ignored where cells have keys.
+      format: "tsv", "csv", "json" or "parquet"; default by the name (``format_of``).
       quote: quote character of a tab separated file; default none.
 
     Attributes:
       header: the names of the columns, or None.
+      has_keys: whether the cells of each row have keys.
 
     Raises:
       errors.UserError: naming file and line of what cannot be read, of the header at once, of the
@@ -60,9 +72,10 @@ class Table:
         self.path = path
         self.format = format or format_of(path)
         self.header: Sequence[str] | None = None
+        self.has_keys = self.format in _WITH_KEYS
         self._rows = _READERS[self.format](path) if not quote else _quoted(path, "\t", quote)
-        if header and self.format != "json":
-            first = next(self._rows, None)
+        if header and not self.has_keys:
+            first = next((row for row in self._rows if not row.is_blank), None)
             if first is None:
                 raise errors.UserError(f"{path} is empty; expected a header line")
             self.header = list(first.fields)
@@ -80,7 +93,7 @@ class Table:
         Raises:
           errors.UserError: no column or several columns have the name.
         """
-        if self.format == "json":
+        if self.has_keys:
             return str(column)
         number = column_number(column)
         if number is not None:
@@ -109,8 +122,12 @@ class Table:
         number = int(column)
         return -len(row.fields) <= number < len(row.fields)
 
+    def is_null(self, row: Row, column: Column) -> bool:
+        """Whether a row has a key without a value, as JSON and Parquet can have."""
+        return isinstance(row.fields, Mapping) and row.fields.get(str(column), "") is None
+
     def is_short(self, row: Row, needed: int) -> bool:
-        """Whether a row has fewer than ``needed`` cells; never for JSON lines."""
+        """Whether a row has fewer than ``needed`` cells; never where cells have keys."""
         return not isinstance(row.fields, Mapping) and len(row.fields) < needed
 
     def cell(self, row: Row, column: Column, lists: bool = False) -> str:
@@ -149,7 +166,7 @@ class Table:
             raise errors.UserError(
                 f"{self.path}:{row.line}: {key} is {excerpt(json.dumps(value))}; expected text"
             )
-        return json.dumps(value)  # 1, 3.8, true
+        return json.dumps(value, default=str)  # 1, 3.8, true; a date of Parquet
 
     def cell_error(self, row: Row, column: Column, problem: object, cure: str) -> errors.UserError:
         """The error about a cell: file and line, the problem, the column, and the cure."""
@@ -172,6 +189,11 @@ class Table:
             f"{self.path}:{row.line}: {count} column{'s' * (count != 1)} found, {needed} needed: "
             f"{excerpt(joined)}; {_HINTS[self.format]}{cure}"
         )
+
+
+def has_keys(path: str) -> bool:
+    """Whether the cells of a file have keys, by its name."""
+    return format_of(path) in _WITH_KEYS
 
 
 def column_number(column: Column) -> int | None:
@@ -197,10 +219,14 @@ def excerpt(text: str) -> str:
     return repr(text[:_EXCERPT_LENGTH]) + ("…" if len(text) > _EXCERPT_LENGTH else "")
 
 
+_LIST_START, _LIST_COMMA = re.compile(r"\s*"), re.compile(r"\s*,\s*")
+_LIST_END = re.compile(r"\s*\]\s*")
+_FORMATS = {"csv": "csv", "jsonl": "json", "json": "json", "ndjson": "json", "parquet": "parquet"}
+
+
 def format_of(path: str) -> str:
-    """The format of a table by its file name: "csv", "json" or "tsv"."""
-    ending = path.removesuffix(".gz").rsplit(".", 1)[-1].lower()
-    return {"csv": "csv", "jsonl": "json", "json": "json", "ndjson": "json"}.get(ending, "tsv")
+    """The format of a table by its file name: "csv", "json", "parquet" or "tsv"."""
+    return _FORMATS.get(path.removesuffix(".gz").rsplit(".", 1)[-1].lower(), "tsv")
 
 
 def _lines(path: str) -> Iterator[str]:
@@ -217,30 +243,46 @@ def _lines(path: str) -> Iterator[str]:
 
 
 def _tab_separated(path: str) -> Iterator[Row]:
+    """The rows; where a row is a single cell, blank lines are rows too, as it may be empty."""
+    rows = (
+        Row(number, line.removesuffix("\r").split("\t"))
+        for number, line in enumerate(_lines(path), 1)
+    )
+    begin: list[Row] = []
+    for row in rows:
+        begin.append(row)
+        if row.fields != [""]:
+            break
+    all_rows = itertools.chain(begin, rows)
+    if not begin or len(begin[-1].fields) == 1:
+        return all_rows
+    return _without_end(Row(row.line, ()) if row.fields == [""] else row for row in all_rows)
+
+
+def _without_end(rows: Iterable[Row]) -> Iterator[Row]:
+    """Rows without the blank ones at the end, which are not rows."""
     blank: list[Row] = []
-    width = None
-    for number, line in enumerate(_lines(path), 1):
-        row = Row(number, line.removesuffix("\r").split("\t"))
-        width = width or len(row.fields)
-        if row.fields == [""]:
+    for row in rows:
+        if row.is_blank:
             blank.append(row)
             continue
         yield from blank
         blank.clear()
         yield row
-    # Blank lines at the end are not rows, unless a row is a single cell, which may be empty.
-    if width == 1:
-        yield from blank
 
 
 def _quoted(path: str, separator: str, quote: str) -> Iterator[Row]:
+    """The rows; an empty line is not a row: a row of one empty cell is written ``""``."""
+    return _without_end(_quoted_rows(path, separator, quote))
+
+
+def _quoted_rows(path: str, separator: str, quote: str) -> Iterator[Row]:
     lines = (f"{line}\n" for line in _lines(path))
     reader = csv.reader(lines, delimiter=separator, quotechar=quote, strict=True)
     start = 1
     try:
         while (fields := _next_row(reader)) is not None:
-            if fields:  # an empty line is not a row: a row of one empty cell is written ""
-                yield Row(start, fields)
+            yield Row(start, fields or ())
             start = reader.line_num + 1
     except csv.Error as error:
         raise errors.UserError(f"{path}:{start}: {_quoting_message(str(error), quote)}") from None
@@ -265,29 +307,81 @@ def _quoting_message(reason: str, quote: str) -> str:
     if "end of data" in reason:
         reason = f"a quote ({quote}) is opened in this row and not closed"
     if "new-line character" in reason:
-        reason = "a line ends in a carriage return alone"
+        reason = (
+            "a carriage return is inside a cell without quotes, or ends a line alone; put the cell "
+            f"into quotes ({quote}), or end lines with \\n"
+        )
     return f"{reason}; a quote inside a quoted cell is written twice"
 
 
-def _json_lines(path: str) -> Iterator[Row]:
-    for number, line in enumerate(_lines(path), 1):
-        if not line.strip():
-            continue
+def _json(path: str) -> Iterator[Row]:
+    lines = enumerate(_lines(path), 1)
+    begin: list[tuple[int, str]] = []
+    for number, line in lines:
+        begin.append((number, line))
+        if line.strip():
+            break
+    all_lines = itertools.chain(begin, lines)
+    if begin and begin[-1][1].lstrip().startswith("["):
+        return _json_list(path, "\n".join(line for _, line in all_lines))
+    return _without_end(_json_line(path, *line) for line in all_lines)
+
+
+def _json_line(path: str, number: int, line: str) -> Row:
+    if not line.strip():
+        return Row(number, ())
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        value = error
+    if not isinstance(value, dict):
+        raise errors.UserError(
+            f"{path}:{number}: {excerpt(line)} is not a JSON object"
+            f"{f' ({value})' if isinstance(value, Exception) else ''}; "
+            "expected one object a line, or one list of objects"
+        )
+    return Row(number, value)
+
+
+def _json_list(path: str, text: str) -> Iterator[Row]:
+    """The objects of a list."""
+    decoder = json.JSONDecoder()
+    end = text.index("[") + 1
+    line = 1 + text.count("\n", 0, end)
+    is_first = True
+    while not (closing := _LIST_END.match(text, end)):
+        between = _LIST_START.match(text, end) if is_first else _LIST_COMMA.match(text, end)
+        if not between:
+            raise errors.UserError(
+                f"{path}:{line}: {excerpt(text[end:].strip())} follows an object; expected a comma "
+                "or the end of the list"
+            )
+        start = between.end()
+        line += text.count("\n", end, start)
         try:
-            value = json.loads(line)
+            value, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError) as error:
             value = error
         if not isinstance(value, dict):
             raise errors.UserError(
-                f"{path}:{number}: {excerpt(line)} is not a JSON object"
-                f"{f' ({value})' if isinstance(value, Exception) else ''}; "
-                "expected one object a line"
+                f"{path}:{line}: {excerpt(text[start:])} is not a JSON object"
+                f"{f' ({value})' if isinstance(value, Exception) else ''}; expected a list of "
+                "objects"
             )
-        yield Row(number, value)
+        yield Row(line, value)
+        line += text.count("\n", start, end)
+        is_first = False
+    if closing.end() < len(text):
+        raise errors.UserError(f"{path}: there is more after the list of objects; remove it")
+
+
+def _parquet(path: str) -> Iterator[Row]:
+    return itertools.starmap(Row, enumerate(parquet_files.read_rows(path), 1))
 
 
 _READERS: dict[str, Callable[[str], Iterator[Row]]] = {
     "tsv": _tab_separated,
     "csv": functools.partial(_quoted, separator=",", quote='"'),
-    "json": _json_lines,
+    "json": _json,
+    "parquet": _parquet,
 }

@@ -99,12 +99,12 @@ def probabilities(logits: np.ndarray, kind: str) -> np.ndarray:
 
 
 def results(
-    logits: np.ndarray, labels: np.ndarray, kind: str, names: Sequence[str]
+    logits: np.ndarray, labels: np.ndarray, kind: str, names: Sequence[str], positive: int = 1
 ) -> dict[str, float]:
     """Loss and scores over a data set: eval_loss, eval_<metric>, and loss, equal to eval_loss.
 
     Logits are float32 [N, L], labels as ``Classification.sums`` takes them, names from
-    ``metrics.BY_KIND``.
+    ``metrics.BY_KIND``; ``positive`` is the index of the label that F1 is about.
     """
     wide = logits.astype(np.float64)
     if kind == examples.REGRESSION:
@@ -114,7 +114,7 @@ def results(
     else:
         losses = -_log_softmax(wide)[np.arange(len(labels)), labels]
     loss = float(losses.mean())
-    scores = metrics.compute(names, labels, probabilities(logits, kind), kind)
+    scores = metrics.compute(names, labels, probabilities(logits, kind), kind, positive)
     return {"eval_loss": loss, "loss": loss} | {f"eval_{key}": scores[key] for key in scores}
 
 

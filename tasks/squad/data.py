@@ -146,7 +146,7 @@ class SquadData:
             that do not fit the flags.
         """
         path, version_2 = self.find(part), self._task.version_2_with_negative
-        data = json_layout.load(path)
+        data = json_layout.load_questions(path)
         examples = squad_examples.parse(
             data,
             path,

@@ -127,7 +127,7 @@ def shuffled(examples: Examples) -> Examples:
 
 def read(path: str, **flags: Any) -> Examples:
     """Reads a file; ``flags`` are those of ``parse``."""
-    return parse(json_layout.load(path), path, **flags)
+    return parse(json_layout.load_questions(path), path, **flags)
 
 
 def parse(
@@ -156,7 +156,7 @@ def parse(
 
     Raises:
       errors.UserError: with the file and the JSON path: another layout, a missing key, a wrong
-        type, answers that do not fit the flags, two questions of one id to predict.
+        type, answers that do not fit the flags.
     """
     if answer_policy not in squad_options.ANSWER_POLICIES:
         policies = ", ".join(squad_options.ANSWER_POLICIES)
@@ -204,6 +204,9 @@ class _Reader:
             self.summary.impossible += 1
             return [question._replace(is_impossible=True)]
         answers = list(qa.objects("answers"))
+        if self.version_2 and answers and not any(_has_text(a.take("text", str)) for a in answers):
+            self.summary.impossible += 1
+            return [question._replace(is_impossible=True)]
         self._check_number(len(answers), f"{qa.where} (id {qas_id})")
         return self._answered(question, answers, context)
 
@@ -264,14 +267,11 @@ class _Reader:
             if other is question or (self.is_training and self.policy == "all"):
                 continue
             repeated.append(question.qas_id)
-            texts = {(contexts[q.paragraph], q.text) for q in (other, question)}
-            if not self.is_training and len(texts) > 1:
-                raise errors.UserError(
-                    f"{self.source}: two different questions have the id {question.qas_id}, so "
-                    "one of their answers would be lost; give each an id of its own"
-                )
         if repeated:
-            _log.warning("%s repeats question ids: %s", self.source, errors.some(repeated))
+            effect = "" if self.is_training else "; the last question of an id gives its answer"
+            counts = len(questions), len(first)
+            line = "%s: %d questions, %d ids%s; repeated: %s"
+            _log.warning(line, self.source, *counts, effect, errors.some(repeated))
         empty = [q.qas_id for q in questions if not _has_text(contexts[q.paragraph])]
         if empty:
             line = "%s: the context is empty for questions %s"
@@ -284,11 +284,11 @@ class _Reader:
             _log.warning(line, self.source, self.summary.impossible)
 
 
-def _has_text(context: str) -> bool:
-    """Whether cleaning leaves anything of a context; usually the first character decides."""
+def _has_text(text: str) -> bool:
+    """Whether cleaning leaves anything of a text; usually the first character decides."""
     return any(
         char not in "\0\ufffd" and unicodedata.category(char) not in ("Cc", "Cf", "Zs")
-        for char in context
+        for char in text
     )
 
 
@@ -305,7 +305,7 @@ def locate_answer(context: str, text: str, start: int) -> tuple[int, int] | str:
       Start and end, without surrounding white space; or the reason why it is not found.
     """
     parts = text.split()
-    if not parts:
+    if not parts or not _has_text(text):
         return "the answer is empty"
     if not 0 <= start < len(context):
         return "answer_start is outside the context"

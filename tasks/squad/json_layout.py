@@ -3,14 +3,61 @@
 In the layout of SQuAD ``data`` is a list of articles with ``paragraphs``; a paragraph has a
 ``context`` and ``qas``; each of these has ``id``, ``question`` and ``answers`` with ``text`` and
 ``answer_start``. Values are taken out of ``Node``s, which know their JSON path for messages.
+
+The Hugging Face hub has the same sets as flat rows, a question each: ``load_questions`` reads them
+as an object a line, as a list, or under "data", and nests them.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from command_line import errors
-from system import inputs
+from system import inputs, parquet_files
+
+
+def load_questions(path: str) -> Any:
+    """Parses a file of questions, nested or flat, into the nested layout of SQuAD.
+
+    Raises:
+      errors.UserError: as ``load``; or a flat row of another layout.
+    """
+    if path.endswith(".parquet"):
+        return _nested(list(parquet_files.read_rows(path)), path)
+    data = b"\n".join(inputs.read_lines(path))
+    first, _, rest = data.strip().partition(b"\n")
+    if first.endswith(b"}") and rest.lstrip().startswith(b"{"):  # an object a line
+        lines = enumerate(data.split(b"\n"), 1)
+        return _nested([parse(line, path, number=n) for n, line in lines if line.strip()], path)
+    value = parse(data, path)
+    rows: Any = value.get("data") if isinstance(value, dict) else value
+    is_flat = isinstance(rows, list) and rows and isinstance(rows[0], dict) and "context" in rows[0]
+    return _nested(rows, path) if is_flat else value
+
+
+def _nested(rows: Sequence[Any], source: str) -> Any:
+    """Flat rows in the nested layout; neighbours with the same context share a paragraph."""
+    paragraphs: list[dict[str, Any]] = []
+    for number, value in enumerate(rows):
+        if not isinstance(value, dict):
+            raise errors.UserError(f"{source}: row {number + 1} is not an object")
+        row = Node(value, source, f"row {number + 1}")
+        context = row.take("context", str)
+        qa = {key: value[key] for key in ("id", "question", "is_impossible") if key in value}
+        if value.get("answers") is not None:
+            answers = row.child("answers")
+            texts, starts = answers.take("text", list), answers.take("answer_start", list)
+            if len(texts) != len(starts):
+                raise errors.UserError(
+                    f"{answers.where} has {len(texts)} text and {len(starts)} answer_start; "
+                    "expected as many of both"
+                )
+            pairs = zip(texts, starts, strict=True)
+            qa["answers"] = [{"text": text, "answer_start": start} for text, start in pairs]
+        if not paragraphs or paragraphs[-1]["context"] != context:
+            paragraphs.append({"context": context, "qas": []})
+        paragraphs[-1]["qas"].append(qa)
+    return {"data": [{"paragraphs": paragraphs}]}
 
 
 def load(path: str, layout: str = "SQuAD") -> Any:

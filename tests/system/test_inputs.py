@@ -82,6 +82,14 @@ def test_gzip(tmp_path):
     assert list(inputs.read_lines(str(tmp_path / "t.txt.gz"))) == LINES
 
 
+def test_gzip_is_told_by_its_first_bytes(tmp_path):
+    (tmp_path / "plain.txt").write_bytes(gzip.compress(TEXT))
+    assert list(inputs.read_lines(str(tmp_path / "plain.txt"))) == LINES
+    assert inputs.read_bytes(str(tmp_path / "plain.txt")) == TEXT
+    (tmp_path / "short.txt").write_bytes(b"\x1f")
+    assert inputs.read_bytes(str(tmp_path / "short.txt")) == b"\x1f"
+
+
 @pytest.mark.parametrize(
     "content",
     [TEXT, gzip.compress(TEXT * 99)[:-9], gzip.compress(TEXT)[:12] + b"\xff" * 20],

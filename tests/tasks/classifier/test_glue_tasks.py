@@ -267,7 +267,7 @@ def test_flags_of_custom_do_not_fit_other_tasks(flag):
 
 def test_missing_files_and_sets(tmp_path):
     (tmp_path / "MRPC").mkdir()
-    with pytest.raises(errors.UserError, match="no train.tsv in .*did you mean --data_dir=.*/MRPC"):
+    with pytest.raises(errors.UserError, match="no train.tsv or .*did you mean --data_dir=.*/MRPC"):
         glue_tasks.create_processor("mrpc").get_train_examples(str(tmp_path))
     with pytest.raises(errors.UserError, match="ax has no train set; train on mnli"):
         glue_tasks.create_processor("ax").get_train_examples(str(tmp_path))

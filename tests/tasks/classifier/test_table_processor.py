@@ -1,7 +1,10 @@
 """Rows, labels and headers that do not fit their task."""
 
 import gzip
+import json
 import logging
+import re
+import sys
 
 import pytest
 
@@ -41,7 +44,8 @@ def test_bad_training_rows_may_be_left_out_and_are_counted(read, caplog):
     lines = (MRPC, "1\t1\t2\ta\tb", "1\t1\t2\ta", "", "0\t1\t2\tc\td")
     found = read("mrpc", "train", *lines, skip_bad_rows=True)
     assert [example.guid for example in found] == ["train-1", "train-4"]
-    assert "left out 2 rows with too few columns (lines 3, 4)" in caplog.text
+    assert "left out 1 rows with too few columns (line 3)" in caplog.text
+    assert "left out 1 rows that are blank (line 4)" in caplog.text
     for part in ("dev", "test"):
         with pytest.raises(errors.UserError, match="4 columns found"):
             read("mrpc", part, *lines, skip_bad_rows=True)
@@ -168,3 +172,191 @@ def test_an_empty_text_is_legal(read):
 
 def test_spaces_around_a_label_are_not_part_of_it(read):
     assert [e.label for e in read("cola", "train", "x\t1 \t\ta", "x\t 0\t\tb")] == ["1", "0"]
+
+
+# --------------------------------------------------------------------------------------------------
+# Blank lines, empty texts
+# --------------------------------------------------------------------------------------------------
+
+FILES = {
+    "a.tsv": "a\tb\tlabel\n{}red\tx\t0\n{}blue\ty\t1\n\n",
+    "a.csv": "a,b,label\n{}red,x,0\n{}blue,y,1\n\n",
+    "a.jsonl": '{}{{"a": "red", "b": "x", "label": 0}}\n{}{{"a": "blue", "b": "y", "label": 1}}\n',
+}
+
+
+def _own(tmp_path, name: str, text: str, part: str, **flags):
+    path = tmp_path / name
+    path.write_text(text)
+    columns = {"text_a_column": "a", "text_b_column": "b", "label_column": "label"}
+    files = {f"{part}_file": str(path), "labels": "0,1"}
+    options = classifier_options.ClassifierOptions(**{**columns, **files, **flags})
+    processor = glue_tasks.create_processor("custom", options)
+    return getattr(processor, f"get_{part}_examples")("")
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("blank", [("\n", ""), ("", "\n"), ("", "\n\n")])
+def test_blank_lines_shift_no_predictions(tmp_path, name, blank, caplog):
+    text = FILES[name].format(*blank)
+    line = 1 + text[: text.index("\n\n") + 1].count("\n") if "\n\n" in text[:-2] else 1
+    for part in ("train", "dev"):
+        caplog.clear()
+        found = _own(tmp_path, name, text, part)
+        assert [(e.text_a, e.label) for e in found] == [("red", "0"), ("blue", "1")]
+        assert re.search(rf"left out \d rows that are blank \(lines? {line}\b", caplog.text)
+    with pytest.raises(errors.UserError, match=rf"{name}:{line}: a blank line between others; "):
+        _own(tmp_path, name, text, "test")
+    assert len(_own(tmp_path, name, FILES[name].format("", ""), "test")) == 2
+
+
+def test_rows_without_a_text_are_counted(tmp_path, caplog):
+    text = "a\tb\tlabel\n\tx\t0\nred\t \t1\nred\tx\t1\n"
+    assert len(_own(tmp_path, "a.tsv", text, "dev")) == 3
+    assert "2 of 3 rows have no text, or of a pair one (lines 2, 3)" in caplog.text
+    caplog.clear()
+    _own(tmp_path, "a.tsv", text, "dev", text_b_column="")
+    assert "1 of 3 rows have no text (line 2)" in caplog.text
+
+
+def test_a_second_text_of_null_is_none(tmp_path):
+    rows = '{"a": "x", "b": null, "label": 1}\n{"a": "x", "b": "y", "label": 0}\n'
+    assert [e.text_b for e in _own(tmp_path, "a.jsonl", rows, "dev")] == ["", "y"]
+    for null in ('"a": null, "b": "y", "label": 1', '"a": "x", "b": "y", "label": null'):
+        with pytest.raises(errors.UserError, match=r"a\.jsonl:1: \w+ is null; give it a value"):
+            _own(tmp_path, "a.jsonl", f"{{{null}}}\n", "dev")
+    with pytest.raises(errors.UserError, match=r"a\.jsonl:1: no value for key 'b'"):
+        _own(tmp_path, "a.jsonl", '{"a": "x", "label": 1}\n', "dev")
+
+
+@pytest.mark.parametrize("task", ["mnli", "mnli-mm"])
+def test_rows_without_an_agreed_label_are_skipped(read, tmp_path, caplog, task):
+    header = "\t".join(f"c{i}" for i in range(12))
+    row = "\t".join(["0", *"abcdefg", "a premise", "a hypothesis", "x", "{}"])
+    lines = (header, row.format("entailment"), row.format("-"), row.format("neutral"))
+    part = "matched" if task == "mnli" else "mismatched"
+    (tmp_path / f"dev_{part}.tsv").write_text("".join(f"{line}\n" for line in lines))
+    found = glue_tasks.create_processor(task).get_dev_examples(str(tmp_path))
+    assert [example.label for example in found] == ["entailment", "neutral"]
+    assert "left out 1 rows labelled '-' (line 3)" in caplog.text
+
+
+# --------------------------------------------------------------------------------------------------
+# Other layouts
+# --------------------------------------------------------------------------------------------------
+
+HUB = {
+    "cola": ({"sentence": "s"}, [0, 1], ["0", "1"]),
+    "sst-2": ({"sentence": "s"}, ["negative", "positive"], ["0", "1"]),
+    "mrpc": ({"sentence1": "s", "sentence2": "t"}, ["not_equivalent", 1], ["0", "1"]),
+    "sts-b": ({"sentence1": "s", "sentence2": "t"}, [3.8, 5.0], ["3.8", "5.0"]),
+    "qqp": ({"question1": "s", "question2": "t"}, [1, "duplicate"], ["1", "1"]),
+    "mnli": (
+        {"premise": "s", "hypothesis": "t"},
+        [0, 1, 2, "neutral"],
+        ["entailment", "neutral", "contradiction", "neutral"],
+    ),
+    "qnli": ({"question": "s", "sentence": "t"}, [0, 1], ["entailment", "not_entailment"]),
+    "rte": ({"sentence1": "s", "sentence2": "t"}, [1, 0], ["not_entailment", "entailment"]),
+    "wnli": ({"sentence1": "s", "sentence2": "t"}, [1, "not_entailment"], ["1", "0"]),
+    "snli": ({"premise": "s", "hypothesis": "t"}, [2, -1, 0], ["contradiction", "entailment"]),
+}
+
+
+@pytest.mark.parametrize("task", HUB)
+@pytest.mark.parametrize("ending", ["jsonl", "json", "parquet"])
+def test_files_of_the_hub(tmp_path, task, ending):
+    texts, labels, expected = HUB[task]
+    same = all(type(label) is type(labels[0]) for label in labels)
+    labels = labels if ending != "parquet" or same else list(map(str, labels))
+    rows = [{**texts, "label": label, "idx": i} for i, label in enumerate(labels)]
+    tests = [{**row, "label": -1} for row in rows] if task != "sts-b" else rows
+    middle = "_matched" if task == "mnli" else ""
+    for name, content in (("train", rows), (f"validation{middle}", rows), (f"test{middle}", tests)):
+        _write_rows(tmp_path / f"{name}.{ending}", content)
+    processor = glue_tasks.create_processor(task)
+    for part in ("train", "dev"):
+        found = getattr(processor, f"get_{part}_examples")(str(tmp_path))
+        assert [example.label for example in found] == expected
+        assert {(example.text_a, example.text_b) for example in found} == {
+            ("s", "t" if len(texts) == 2 else None)
+        }
+    assert len(processor.get_test_examples(str(tmp_path))) == len(rows)
+
+
+def _write_rows(path, rows):
+    if path.suffix == ".parquet":
+        pyarrow = pytest.importorskip("pyarrow", reason="requirements-parquet.txt")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(rows, indent=1))
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_the_original_files_of_mrpc(tmp_path):
+    """The dev set is the rows of the training file whose ids GLUE's dev_ids.tsv lists."""
+    pairs = [(1, 2), (3, 4), (5, 6)]
+    rows = "".join(f"{i % 2}\t{a}\t{b}\tfirst {i}\tsecond {i}\n" for i, (a, b) in enumerate(pairs))
+    for name in ("msr_paraphrase_train.txt", "msr_paraphrase_test.txt"):
+        (tmp_path / name).write_text(f"\ufeff{MRPC}\n{rows}")
+    processor = glue_tasks.create_processor("mrpc")
+    with pytest.raises(errors.UserError, match=r"dev_ids\.tsv is missing; GLUE's dev set of MRPC"):
+        processor.get_train_examples(str(tmp_path))
+    (tmp_path / "dev_ids.tsv").write_text("3\t4\n")
+    processor = glue_tasks.create_processor("mrpc")
+    assert [e.text_a for e in processor.get_train_examples(str(tmp_path))] == ["first 0", "first 2"]
+    dev = processor.get_dev_examples(str(tmp_path))
+    assert [(e.text_a, e.text_b, e.label) for e in dev] == [("first 1", "second 1", "1")]
+    assert len(processor.get_test_examples(str(tmp_path))) == 3
+    (tmp_path / "dev.tsv").write_text(f"{MRPC}\n{rows}")  # GLUE's own file comes first
+    assert len(processor.get_dev_examples(str(tmp_path))) == 3
+
+
+def test_a_column_for_each_label(tmp_path):
+    columns = {"label_column": "sport, art", "labels": "", "multi_label": True}
+    text = "a\tb\tsport\tart\nred\tx\t1\t0\nblue\ty\t1.0\tTrue\ngreen\tz\t0\tfalse\n"
+    found = _own(tmp_path, "a.tsv", text, "train", **columns)
+    assert [example.label for example in found] == [["sport"], ["sport", "art"], []]
+    rows = '{"a": "x", "b": "y", "sport": 0, "art": true}\n'
+    assert _own(tmp_path, "a.jsonl", rows, "dev", **columns)[0].label == ["art"]
+    assert _own(tmp_path, "a.tsv", "a\tb\nred\tx\n", "test", **columns)[0].label is None
+    with pytest.raises(errors.UserError, match=r"a\.tsv:2: '2' is not 0 or 1 \(column 'art'\)"):
+        _own(tmp_path, "a.tsv", "a\tb\tsport\tart\nred\tx\t1\t2\n", "train", **columns)
+    with pytest.raises(errors.UserError, match="no column named 'art'"):
+        _own(tmp_path, "a.tsv", "a\tb\tsport\nred\tx\t1\n", "train", **columns)
+    with pytest.raises(
+        errors.FlagError, match="--labels=x,y contradicts --label_column=sport, art"
+    ):
+        _own(tmp_path, "a.tsv", text, "train", **{**columns, "labels": "x,y"})
+    with pytest.raises(errors.FlagError, match="2 is a number; give the columns"):
+        _own(tmp_path, "a.tsv", text, "train", **{**columns, "label_column": "2,3"})
+
+
+@pytest.mark.parametrize(
+    "text, line, message",
+    [
+        ('[\n {"a": "x"},\n 7]', 3, "'7]' is not a JSON object"),
+        ('[{"a": "x"}\n{"a": "y"}]', 1, "follows an object; expected a comma"),
+        ('[{"a": "x"},\n', 1, "not a JSON object"),
+        ('[{"a": "x"}] x', 0, "there is more after the list"),
+    ],
+)
+def test_damaged_lists_of_objects(tmp_path, text, line, message):
+    where = rf"a\.json:{line}: " if line else ""
+    with pytest.raises(errors.UserError, match=f"{where}.*({message})"):
+        _own(tmp_path, "a.json", text, "test", text_b_column="", label_column="")
+
+
+def test_parquet_that_cannot_be_read(tmp_path, monkeypatch):
+    path = tmp_path / "a.parquet"
+    pytest.importorskip("pyarrow", reason="requirements-parquet.txt")
+    with pytest.raises(errors.UserError, match=r"a\.parquet: not a Parquet file, or damaged"):
+        _own(tmp_path, "a.parquet", "text", "test")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(
+        errors.UserError, match="pyarrow is not installed.*requirements-parquet.txt"
+    ):
+        _own(tmp_path, "a.parquet", "text", "test")
+    assert path.exists()

@@ -46,10 +46,17 @@ def test_one_byte_order_mark_is_dropped(tmp_path):
 def test_blank_lines_at_the_end_are_not_rows_unless_a_row_is_one_cell(tmp_path):
     assert _rows(_write(tmp_path, "a.tsv", "a\tb\n\nc\td\n\n\n")) == [
         (1, ["a", "b"]),
-        (2, [""]),
+        (2, ()),
         (3, ["c", "d"]),
     ]
     assert _rows(_write(tmp_path, "b.tsv", "a\n\n")) == [(1, ["a"]), (2, [""])]
+    assert _rows(_write(tmp_path, "c.tsv", "\na\n\n")) == [(1, [""]), (2, ["a"]), (3, [""])]
+    assert _rows(_write(tmp_path, "d.tsv", "\na\tb\n")) == [(1, ()), (2, ["a", "b"])]
+    assert _rows(_write(tmp_path, "d.tsv", "\na\tb\nc\td\n"), header=True) == [(3, ["c", "d"])]
+    for name, row in (("e.csv", "x,1"), ("f.jsonl", '{"t": "x"}')):
+        found = _rows(_write(tmp_path, name, f"\n{row}\n\n \n{row}\n\n".replace(" ", "")))
+        assert [line for line, fields in found if fields == ()] == [1, 3, 4]
+        assert [line for line, fields in found if fields] == [2, 5]
 
 
 def test_bytes_that_are_not_utf8_name_file_and_line(tmp_path):
@@ -66,7 +73,7 @@ def test_csv_has_real_quoting(tmp_path):
     path = _write(tmp_path, "a.csv", 'text,label\n"a, ""b""\nc",1\n\nd,2\r\n')
     table = tables.Table(path, header=True)
     assert table.header == ["text", "label"]
-    assert list(table) == [(2, ['a, "b"\nc', "1"]), (5, ["d", "2"])]
+    assert list(table) == [(2, ['a, "b"\nc', "1"]), (4, ()), (5, ["d", "2"])]
 
 
 @pytest.mark.parametrize("rows", [1, 20_000])  # the second is beyond the usual limit of csv
@@ -95,8 +102,8 @@ def test_a_cell_that_is_too_long_is_reported(tmp_path, monkeypatch):
 def test_json_lines(tmp_path):
     path = _write(tmp_path, "a.jsonl", '{"t": "a\\tb", "n": 3.8, "l": ["x"]}\n\n{"t": "c"}\n')
     table = tables.Table(path, header=True)
-    first, second = table
-    assert (first.line, second.line) == (1, 3)
+    first, blank, second = table
+    assert (first.line, blank.line, second.line) == (1, 2, 3) and blank.is_blank
     assert table.cell(first, "t") == "a\tb"
     assert table.cell(first, "n") == "3.8"
     assert table.cell(first, "l", lists=True) == '["x"]'

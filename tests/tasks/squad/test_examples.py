@@ -171,16 +171,31 @@ def test_unanswerable_questions_without_the_flag_are_told(caplog):
 def test_ids_that_occur_twice(caplog):
     twice = squad_files.data((ROME, [squad_files.question("a"), squad_files.question("a")]))
     assert len(squad_examples.parse(twice, "f", is_training=False).questions) == 2
-    assert "repeats question ids: a" in caplog.text
+    assert "2 questions, 1 ids; the last question of an id gives its answer; repeated: a" in (
+        caplog.text
+    )
     apart = squad_files.data(
         (ROME, [squad_files.question("a")]), ("Other", [squad_files.question("a")])
     )
-    with pytest.raises(errors.UserError, match="two different questions have the id a"):
-        squad_examples.parse(apart, "f", is_training=False)
+    assert len(squad_examples.parse(apart, "f", is_training=False).questions) == 2
     caplog.clear()
     train = [squad_files.question("a", ("is", 5)), squad_files.question("a", ("old", 8))]
     assert _answers(_train(ROME, *train)) == ["is", "old"]
-    assert "repeats question ids: a" in caplog.text
+    assert "2 questions, 1 ids; repeated: a" in caplog.text
+
+
+@pytest.mark.parametrize("text", ["\u200b", "", " ", "\xad\ufeff", "\u200b \u200b"])
+def test_an_answer_without_a_visible_character(text):
+    context = "go \u200bhome \xad\ufeff \u200b \u200b"
+    start = max(context.find(text), 0)
+    both = [squad_files.question("none", (text, start)), squad_files.question("q", ("go", 0))]
+    examples = _train(context, *both)
+    assert _answers(examples) == ["go"]
+    assert examples.summary.dropped == {"the answer is empty": ["none"]}
+    for more in ({}, {"is_impossible": False}):
+        qas = [squad_files.question("none", (text, start), **more), both[1]]
+        examples = _train(context, *qas, version_2_with_negative=True)
+        assert [q.is_impossible for q in examples.questions] == [True, False]
 
 
 @pytest.mark.parametrize("context", ["", " \n", "\u200b\xa0\xad", "\ufffd\0"])

@@ -153,8 +153,8 @@ def test_questions_without_windows(tmp_path):
 
 def test_answer_without_pieces_is_left_out_and_told(tmp_path):
     tokenizer = squad_files.tokenizer(tmp_path, "what ? a")
-    questions = [squad_files.question("no", ("\u200b", 2)), squad_files.question("yes", ("a", 0))]
-    data = squad_files.data(("a \u200b", questions))
+    questions = [squad_files.question("no", ("\u0301", 2)), squad_files.question("yes", ("a", 0))]
+    data = squad_files.data(("a \u0301", questions))
     examples = squad_examples.parse(data, "f", is_training=True)
     features = squad_features.build(examples, tokenizer, SIZES)
     assert features.example_index.tolist() == [1]
@@ -168,14 +168,14 @@ def test_answer_without_pieces_is_left_out_and_told(tmp_path):
 @pytest.mark.parametrize("order", [lambda examples: examples, squad_examples.shuffled])
 def test_summary_with_several_answers_a_question(tmp_path, order):
     tokenizer = squad_files.tokenizer(tmp_path, "what ? a")
-    nothing, something = ("\u200b", 2), ("a", 0)
+    nothing, something = ("\u0301", 2), ("a", 0)
     questions = [
         squad_files.question("both", something, nothing),
-        squad_files.question("none", nothing, ("\u200b", 4)),
+        squad_files.question("none", nothing, ("\u0301", 4)),
         squad_files.question("two", something, ("a", 6)),
         squad_files.question("lost", ("b", 0)),
     ]
-    data = squad_files.data(("a \u200b \u200b a", questions))
+    data = squad_files.data(("a \u0301 \u0301 a", questions))
     examples = squad_examples.parse(data, "f", is_training=True, answer_policy="all")
     features = squad_features.build(order(examples), tokenizer, SIZES)
     lines = list(squad_features.summarize(order(examples), features).lines())

@@ -144,3 +144,57 @@ def test_nodes():
         with pytest.raises(errors.UserError) as caught:
             take()
         assert str(caught.value) == message
+
+
+# --------------------------------------------------------------------------------------------------
+# Flat rows
+# --------------------------------------------------------------------------------------------------
+
+FLAT = [
+    {"id": "a", "title": "T", "context": "Rome is old", "question": "what?",
+     "answers": {"text": ["Rome"], "answer_start": [0]}},
+    {"id": "b", "title": "T", "context": "Rome is old", "question": "how?",
+     "answers": {"text": [], "answer_start": []}},
+    {"id": "c", "title": "T", "context": "Go", "question": "where?",
+     "answers": {"text": ["Go", "Go"], "answer_start": [0, 0]}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["lines", "one line", "list", "data", "gzip", "parquet"])
+def test_flat_rows_of_the_hub(tmp_path, form):
+    path = tmp_path / ("rows.parquet" if form == "parquet" else "rows.json")
+    rows = FLAT[:1] if form == "one line" else FLAT
+    if form == "parquet":
+        pyarrow = pytest.importorskip("pyarrow", reason="requirements-parquet.txt")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    elif form in ("lines", "gzip"):
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        path.write_bytes(gzip.compress(text.encode()) if form == "gzip" else text.encode())
+    else:
+        path.write_text(json.dumps({"data": rows} if form in ("data", "one line") else rows))
+    found = list(json_layout.paragraphs(json_layout.load_questions(str(path)), "f"))
+    assert [node.value["context"] for node in found] == ["Rome is old", "Go"][: len(rows)]
+    first, *rest = found[0].value["qas"]
+    answers = [{"text": "Rome", "answer_start": 0}]
+    assert first == {"id": "a", "question": "what?", "answers": answers}
+    if rest:  # without the key is_impossible, as parse() expects of SQuAD 2.0
+        assert rest == [{"id": "b", "question": "how?", "answers": []}]
+        assert len(found[1].value["qas"][0]["answers"]) == 2
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"context": 7}, r"f: row 2\.context is a whole number; expected text"),
+        ({"answers": []}, r"f: row 2\.answers is a list; expected an object"),
+        ({"answers": {"text": ["x"], "answer_start": []}}, "has 1 text and 0 answer_start"),
+        ({"answers": {"text": ["x"]}}, "row 2.answers has no 'answer_start', only 'text'"),
+    ],
+)
+def test_flat_rows_of_another_layout(change, message):
+    with pytest.raises(errors.UserError, match=message):
+        json_layout._nested([FLAT[0], {**FLAT[1], **change}], "f")
+    assert json_layout._nested([{**FLAT[0], "answers": None}], "f")["data"]
+    with pytest.raises(errors.UserError, match="f: row 2 is not an object"):
+        json_layout._nested([FLAT[0], 7], "f")
