@@ -36,7 +36,7 @@ def work(data: pretraining_options.PretrainingDataOptions, text: options.Tokeniz
     job = shards.Job(encode=tokenizer.encode, ids=masking.token_ids(tokenizer), data=data)
     size = corpus.corpus_size(paths)
     with _exit_on_signals(), local_runner.Pool(data.num_workers, job, size) as pool:
-        results = pool.build(corpus.cut(paths, data.shard_size_mb * 1e6))
+        results = pool.build(corpus.cut(paths, data.shard_size_mb * 1e6, data.text_key))
         if results is None:
             raise errors.UserError(_no_text(paths))
         app.import_tensorflow()  # only now: it takes seconds, in which the workers are busy
@@ -91,11 +91,16 @@ def _check_counts(
 
 
 def _warn(counts: shards.Counts, data: pretraining_options.PretrainingDataOptions) -> None:
-    if 20 * counts.unknown_tokens > counts.tokens:
+    tokenization.warn_about_unknown("the corpus", counts.unknown_tokens, counts.words)
+    if counts.lost_tokens:
         _log.warning(
-            "%.0f%% of the tokens are [UNK]: does --vocab_file fit the language, and "
-            "--do_lower_case the vocabulary?",
-            100 * counts.unknown_tokens / counts.tokens,
+            "%d lines have more tokens than an example holds (--max_seq_length=%d); what is cut "
+            "off of them is %d of %d tokens (%.1f%%); end a line after each sentence",
+            counts.long_sentences,
+            data.max_seq_length,
+            counts.lost_tokens,
+            counts.tokens,
+            100 * counts.lost_tokens / counts.tokens,
         )
     alone = counts.single_sentence_documents
     if not data.no_nsp and 2 * alone >= counts.documents:

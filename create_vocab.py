@@ -14,11 +14,15 @@ import math
 import os
 import sys
 import time
+import unicodedata
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 
 import tokenization
 from command_line import app, errors, options
 from system import atomic_files, inputs, outputs
+from tasks.pretraining import corpus
+from tasks.pretraining import options as pretraining_options
 
 _log = logging.getLogger(__name__)
 
@@ -28,6 +32,11 @@ _RARE_CHARACTER = 1e-6
 # The learner keeps all substrings of all its words in memory: about 6 kB a word.
 _MOST_LEARNED_WORDS = 200_000
 _MOST_COUNTED_WORDS = 5_000_000
+# In scripts without spaces a "word" is a clause. The learner passes over more than 50 characters,
+# so those are cut into parts; a part has many more substrings than a usual word.
+_LONGEST_LEARNED_WORD = 50
+_PART = 20
+_MOST_LEARNED_PARTS = 30_000
 _MOST_WAITING_CHUNKS = 200_000
 # A threshold is accepted when it gives at most this many times the requested pieces.
 _SLACK = 1.02
@@ -41,6 +50,7 @@ class VocabOptions(options.TextRules):
     input_file: str = options.flag(
         "", "Text files, comma separated; each item may be a pattern; .gz is read.", required=True
     )
+    text_key: str = options.same_flag(pretraining_options.PretrainingDataOptions, "text_key")
     output_file: str = options.flag("", "The vocab.txt to write.", required=True)
     vocab_size: int = options.flag(30522, "Number of entries, special tokens included.", minimum=10)
     min_count: int = options.flag(
@@ -66,7 +76,7 @@ def work(vocab_options: VocabOptions) -> None:
     tokenizer = tokenization.BasicTokenizer(
         vocab_options.do_lower_case, strip_accents=vocab_options.strip_accents
     )
-    words = count_words(files, tokenizer)
+    words = count_words(files, tokenizer, vocab_options.text_key)
     if not words:
         raise errors.UserError(f"--input_file={vocab_options.input_file}: no text in it")
     unused = [f"[unused{index}]" for index in range(vocab_options.unused_tokens)]
@@ -100,7 +110,7 @@ def work(vocab_options: VocabOptions) -> None:
 
 
 def count_words(
-    files: Sequence[str], tokenizer: tokenization.BasicTokenizer
+    files: Sequence[str], tokenizer: tokenization.BasicTokenizer, text_key: str = ""
 ) -> collections.Counter[str]:
     """Counts the words of text files.
 
@@ -109,21 +119,49 @@ def count_words(
     Args:
       files: paths; bytes that are not UTF-8 are dropped with a warning.
       tokenizer: says what a word is.
+      text_key: of files with a JSON object a line, the key of the text.
     """
     words: collections.Counter[str] = collections.Counter()
     chunks: collections.Counter[str] = collections.Counter()
-    floor = 0
-    for line in _read_all(files):
+    floor = characters = marks = 0
+    for line in _read_all(files, text_key):
         # Words never reach across a space, so equal chunks are tokenized once.
         chunks.update(line.split(" "))
         if len(chunks) >= _MOST_WAITING_CHUNKS:
+            marks += _count_marks(chunks)
+            characters += _count_characters(chunks)
             _move(chunks, words, tokenizer)
             while len(words) > _MOST_COUNTED_WORDS:
                 floor += 1
                 words = collections.Counter({w: n for w, n in words.items() if n > floor})
+    marks += _count_marks(chunks)
+    characters += _count_characters(chunks)
     _move(chunks, words, tokenizer)
     _log.info("%d words, %d different ones", words.total(), len(words))
+    if tokenizer.strip_accents and marks > 0.05 * characters:
+        _log.warning(
+            "%.0f%% of the characters are accents, vowel or tone marks, which are stripped; "
+            "--strip_accents=false keeps them, here and in every command that uses the vocabulary",
+            100 * marks / characters,
+        )
     return words
+
+
+def _count_characters(chunks: collections.Counter[str]) -> int:
+    return sum(len(chunk) * count for chunk, count in chunks.items())
+
+
+def _count_marks(chunks: collections.Counter[str]) -> int:
+    """Combining marks, also those that are a part of a character such as é."""
+    return sum(
+        count * sum(map(_is_mark, unicodedata.normalize("NFD", chunk)))
+        for chunk, count in chunks.items()
+        if not chunk.isascii()
+    )
+
+
+def _is_mark(char: str) -> bool:
+    return unicodedata.category(char) == "Mn"
 
 
 def _move(
@@ -138,33 +176,21 @@ def _move(
     chunks.clear()
 
 
-def _read_all(files: Sequence[str]) -> Iterator[str]:
+def _read_all(files: Sequence[str], text_key: str) -> Iterator[str]:
     """Yields the lines of all files and logs progress by bytes."""
     sizes = [inputs.size(path) for path in files]
     start = last = time.monotonic()
     before = 0
     for path, size in zip(files, sizes, strict=True):
         read = 0
-        bad_lines: list[int] = []
-        for number, line in enumerate(inputs.read_lines(path), 1):
-            read += len(line) + 1
-            try:
-                yield line.decode()
-            except UnicodeDecodeError:
-                bad_lines.append(number)
-                yield tokenization.convert_to_unicode(line)
+        for line, length in corpus.read_lines(path, text_key):
+            read += length
+            yield line
             now = time.monotonic()
             if now - last >= _SECONDS_BETWEEN_LINES:
                 last = now
                 # A compressed file holds more than its size: it counts as done early.
                 _log.info("%s", _progress(before + min(read, size), sum(sizes), now - start))
-        if bad_lines:
-            _log.warning(
-                "%s: dropped bytes that are not UTF-8 on %d lines, the first is line %d",
-                path,
-                len(bad_lines),
-                bad_lines[0],
-            )
         before += size
 
 
@@ -248,6 +274,9 @@ def learn_pieces(
     _log.info("%.4f %% of the words have a rare character", 100 * unknown / words.total())
     spelled.sort(key=lambda item: (-item[1], item[0]))
     spelled = spelled[: max(_MOST_LEARNED_WORDS, 4 * num_pieces)]
+    spelled = [item for item in spelled if len(item[0]) <= _LONGEST_LEARNED_WORD]
+    spelled += _parts_of_long_words(words, alphabet)
+    spelled.sort(key=lambda item: (-item[1], item[0]))
     if num_pieces <= 0 or not spelled:
         return []
     app.import_tensorflow()
@@ -267,6 +296,43 @@ def learn_pieces(
 
     guess = spelled[min(num_pieces, len(spelled)) - 1][1]
     return trim(search(learn, num_pieces, guess), num_pieces)
+
+
+def _parts_of_long_words(
+    words: collections.Counter[str], alphabet: set[str]
+) -> list[tuple[str, int]]:
+    """What is learned of the words that are too long for the learner, and how often it occurs.
+
+    They are hardly ever equal, so a least number of occurrences says nothing of their parts.
+    """
+    longest = tokenization.MAX_WORD_LENGTH
+    parts: collections.Counter[str] = collections.Counter()
+    long = beyond = 0
+    for word, count in words.items():
+        if len(word) > longest:
+            beyond += len(word) * count
+        elif len(word) > _LONGEST_LEARNED_WORD and alphabet.issuperset(word):
+            long += len(word) * count
+            for start in range(0, len(word), _PART):
+                parts[word[start : start + _PART]] += count
+    total = sum(len(word) * count for word, count in words.items())
+    if long:
+        _log.info(
+            "%.0f%% of the characters are in words of more than %d characters, which are learned "
+            "in parts",
+            100 * long / total,
+            _LONGEST_LEARNED_WORD,
+        )
+    if beyond:
+        _log.warning(
+            "%.1f%% of the characters are in words of more than %d characters, which become [UNK]; "
+            "put spaces between the words of the text",
+            100 * beyond / total,
+            longest,
+        )
+    # By a hash, where they occur equally often: by the alphabet, its end would be left out.
+    by_count = sorted(parts.items(), key=lambda item: (-item[1], zlib.crc32(item[0].encode())))
+    return by_count[:_MOST_LEARNED_PARTS]
 
 
 def trim(pieces: list[str], num_pieces: int) -> list[str]:

@@ -26,6 +26,9 @@ _log = logging.getLogger(__name__)
 # Vocabulary
 # --------------------------------------------------------------------------------------------------
 
+# Characters of a word; a longer one is [UNK].
+MAX_WORD_LENGTH = 200
+
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
@@ -131,6 +134,23 @@ def check_vocab(
         )
 
 
+def warn_about_unknown(source: str, unknown: int, words: int) -> None:
+    """Warns if much of a text becomes [UNK].
+
+    Args:
+      source: what was read, for the message.
+      unknown: number of its words that are [UNK].
+      words: number of its words.
+    """
+    if 20 * unknown > words > 0:
+        _log.warning(
+            "%s: %.0f%% of the words are [UNK]: does --vocab_file fit the language, and "
+            "--do_lower_case the vocabulary?",
+            source,
+            100 * unknown / words,
+        )
+
+
 def _warn_about_case(tokenizer: "FullTokenizer", vocab_file: str) -> None:
     words = [token for token in tokenizer.vocab if token[:1].isalpha()]
     upper = sum(token != token.lower() for token in words)
@@ -145,12 +165,25 @@ def _warn_about_case(tokenizer: "FullTokenizer", vocab_file: str) -> None:
             cased,
             vocab_file,
         )
+    with_marks = sum(_has_marks(token) for token in words if not token.isascii())
+    if tokenizer.basic_tokenizer.strip_accents and with_marks > 0.05 * len(words):
+        _log.warning(
+            "accents and marks are stripped, but %d of %d words in %s have some and can never "
+            "match; give --strip_accents=false",
+            with_marks,
+            len(words),
+            vocab_file,
+        )
     if not lower_case and cased and not upper:
         _log.warning(
             "--do_lower_case=false, but no word in %s has an upper-case letter: such words become "
             "[UNK]; an uncased model needs --do_lower_case=true",
             vocab_file,
         )
+
+
+def _has_marks(token: str) -> bool:
+    return any(unicodedata.category(char) == "Mn" for char in unicodedata.normalize("NFD", token))
 
 
 def validate_case_matches_checkpoint(do_lower_case: bool, init_checkpoint: str | None) -> None:
@@ -405,7 +438,7 @@ class WordpieceTokenizer:
         self,
         vocab: Mapping[str, int],
         unk_token: str = "[UNK]",
-        max_input_chars_per_word: int = 200,
+        max_input_chars_per_word: int = MAX_WORD_LENGTH,
     ) -> None:
         self.max_input_chars_per_word = max_input_chars_per_word
         # Longer candidates are not looked up, which keeps the cost linear in the word's length.
@@ -511,6 +544,18 @@ class FullTokenizer:
         """The pieces of a text."""
         split = self.wordpiece_tokenizer.split
         return [piece for word in self.basic_tokenizer.tokenize(text) for piece in split(word)]
+
+    def warn_about_unknown(self, source: str, counts: Iterable[int]) -> None:
+        """Warns if much of a text became [UNK].
+
+        Args:
+          source: what was encoded, for the message.
+          counts: how often each id occurs in it, control tokens included.
+        """
+        pairs = zip(self.tokens, map(int, counts), strict=False)
+        words = {token: count for token, count in pairs if not token.startswith("##")}
+        control = sum(words.get(token, 0) for token in SPECIAL_TOKENS if token != "[UNK]")
+        warn_about_unknown(source, words.get("[UNK]", 0), sum(words.values()) - control)
 
     def convert_tokens_to_ids(self, tokens: Iterable[str]) -> list[int]:
         """Ids of tokens; a KeyError names one that is not in the vocabulary."""

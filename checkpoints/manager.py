@@ -137,7 +137,7 @@ def clean_leftovers(directory: str) -> list[str]:
     listed_names = {os.path.basename(item.prefix) for item in _read_listing(directory)}
     complete = {name.removesuffix(".index") for name in names if name.endswith(".index")}
     temporary = re.compile(
-        rf"{LISTING}\.(?:tempstate|tmp)\w*|.+\.(?:json|jsonl|txt|tsv)\.tempstate\d+"
+        rf"{LISTING}\.(?:tempstate|tmp)\w*|.+\.(?:json|jsonl|txt|tsv)\.tempstate\w+"
         rf"|{_CHECKPOINT_NAME}{file_names.PART}{file_names.TEMPORARY}|{_CHECKPOINT_NAME}_temp_\w+"
     )
     # A .meta alone may belong to a checkpoint in the older single-file format.

@@ -26,7 +26,7 @@ import tensorflow as tf
 
 from command_line import errors, options
 from serving import graph_tokenizer
-from system import atomic_files, inputs
+from system import atomic_files, inputs, temporaries
 
 Outputs = dict[str, tf.Tensor]
 Signatures = dict[str, tf.types.experimental.Callable]
@@ -176,7 +176,7 @@ def save(
     """
     path = path.rstrip("/")
     check_place(path)
-    new, old = f"{path}.tempstate{os.getpid()}", f"{path}.tempstate-former"
+    new, old = path + temporaries.suffix(), f"{path}.tempstate-former"
     try:
         tf.io.gfile.makedirs(os.path.dirname(path) or ".")
         _remove_leftovers(path)
@@ -227,7 +227,8 @@ def _write(
     signatures: Mapping[str, tf.types.experimental.Callable],
     assets: Mapping[str, bytes],
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    temporaries.remove_abandoned(tempfile.gettempdir(), "bert_export_\\w+")
+    with tempfile.TemporaryDirectory(prefix="bert_export_", suffix=temporaries.suffix()) as folder:
         root = tf.Module()
         root.modules = list(modules)
         root.assets = {}
@@ -260,7 +261,7 @@ def _without_chatter() -> Iterator[None]:
 def _remove_leftovers(path: str) -> None:
     """Deletes the leftovers of killed exports; the former export only if there is a new one."""
     directory, base = os.path.split(path)
-    temporary = re.compile(re.escape(base) + r"\.tempstate(?:\d+|-former)/?")
+    temporary = re.compile(re.escape(base) + r"\.tempstate(?:\w+|-former)/?")
     for name in tf.io.gfile.listdir(directory or "."):
         is_former = name.rstrip("/") == f"{base}.tempstate-former"
         is_only_copy = is_former and not tf.io.gfile.exists(path)

@@ -2,6 +2,9 @@
 
 import contextlib
 import os
+import re
+
+from system import temporaries
 
 
 def write_text(path: str, text: str) -> None:
@@ -11,7 +14,7 @@ def write_text(path: str, text: str) -> None:
 
 def write_bytes(path: str, data: bytes) -> None:
     """Writes a small file, which appears whole or not at all."""
-    temporary = f"{path}.tempstate{os.getpid()}"
+    temporary = path + temporaries.suffix()
     if "://" in path:
         _write_remote(path, temporary, data)
         return
@@ -20,6 +23,8 @@ def write_bytes(path: str, data: bytes) -> None:
             file.write(data)
         sync(temporary)
         os.replace(temporary, path)
+        directory, name = os.path.split(path)
+        temporaries.remove_abandoned(directory or ".", re.escape(name))
     except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.remove(temporary)

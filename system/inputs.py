@@ -9,6 +9,7 @@ import contextlib
 import glob
 import gzip
 import io
+import itertools
 import logging
 import os
 import zlib
@@ -174,4 +175,10 @@ def read_lines(path: str) -> Iterator[bytes]:
       errors.UserError: as ``unpacked``.
     """
     with unpacked(path) as file:
-        yield from (line.removesuffix(b"\n") for line in file)
+        first = file.readline()
+        if first.count(b"\r") > 1 and not first.endswith(b"\n"):
+            raise errors.UserError(
+                f"{path}: carriage returns end its lines, as on old Macs, but only \\n ends a "
+                "line; convert it, with tr '\\r' '\\n'"
+            )
+        yield from (line.removesuffix(b"\n") for line in itertools.chain([first], file) if line)

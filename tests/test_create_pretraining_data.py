@@ -198,7 +198,32 @@ def test_text_that_the_vocabulary_does_not_know(run):
     assert not run.warnings("[UNK]")
     run.write("\u043c\u0438\u0440 a\n\nb \u0434\u0430\n")
     run()
-    assert "50% of the tokens are [UNK]" in run.warnings("[UNK]")[0]
+    assert "50% of the words are [UNK]" in run.warnings("[UNK]")[0]
+
+
+def test_tokens_that_a_long_line_loses_are_counted(run):
+    run.write("a b c\n" + "d " * 40 + "\n\ne f\na b\n")
+    run(max_seq_length=20)
+    (line,) = run.warnings("more tokens than an example holds")
+    assert "1 lines have" in line and "is 23 of 47 tokens (48.9%)" in line
+    run.write("a b c\n" + "d " * 17 + "\n\ne f\na b\n")
+    run(max_seq_length=20)
+    assert not run.warnings("more tokens than an example holds")
+
+
+@pytest.mark.parametrize("lines", ["a b c d\n\ne f a b\n", "a b\n\n\u200b\n\nc d\n\nd e f\n"])
+def test_no_text_is_paired_with_itself(run, lines):
+    run.write(lines)
+    for record in run(dupe_factor=3000, log_examples=0):
+        ids, segments = record["input_ids"], record["segment_ids"]
+        masked = zip(record["masked_lm_positions"], record["masked_lm_ids"], strict=True)
+        for position, label in masked:
+            if position:
+                ids[position] = label
+        length = sum(record["input_mask"])
+        a = [i for i, s in zip(ids[:length], segments, strict=False) if not s][1:-1]
+        b = [i for i, s in zip(ids[:length], segments, strict=False) if s][:-1]
+        assert a != b
 
 
 def test_outputs_that_are_not_ordinary_files(run):

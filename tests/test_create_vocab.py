@@ -3,6 +3,7 @@
 import collections
 import gzip
 import random
+import re
 
 import pytest
 
@@ -127,8 +128,62 @@ def test_bytes_that_are_not_utf8_are_dropped_with_a_warning(tmp_path, caplog):
     (tmp_path / "a.txt").write_bytes(b"tea tea\nt\xe9ea\nt\xffea\n")
     output = tmp_path / "vocab.txt"
     assert run(f"--input_file={tmp_path}/a.txt", f"--output_file={output}", "--vocab_size=12") == 0
-    assert "not UTF-8 on 2 lines, the first is line 2" in caplog.text
+    assert "a.txt:2: not UTF-8; 2 such bytes dropped in 2 lines" in caplog.text
     assert read(output) == [*SPECIAL, "a", "e", "t", "##a", "##e", "##t", "tea"]
+
+
+def test_words_too_long_for_the_learner_are_learned_in_parts(tmp_path, caplog):
+    """Clauses of a script without spaces, none of which occurs twice."""
+    caplog.set_level("INFO")
+    draw = random.Random(3)
+    words = ["กรุง", "เทพ", "เป็น", "เมือง", "หลวง", "ของ", "ไทย"]
+    lines = ["".join(draw.choices(words, k=20)) for _ in range(60)]
+    lines += ["".join(draw.choices(words, k=80)) for _ in range(6)]
+    (tmp_path / "a.txt").write_text("\n".join(lines), encoding="utf-8")
+    flags = [f"--input_file={tmp_path}/a.txt", f"--output_file={tmp_path}/v", "--vocab_size=80"]
+    assert run(*flags, "--strip_accents=false") == 0
+    assert "of the characters are in words of more than 50 characters, which are learned" in (
+        caplog.text
+    )
+    assert re.search(r"\d+\.\d% of the characters are in words of more than 200", caplog.text)
+    assert "marks, which are stripped" not in caplog.text
+    found = {piece.removeprefix("##") for piece in read(tmp_path / "v")}
+    assert len(found & set(words)) >= 5
+    caplog.clear()
+    assert run(*flags) == 0
+    assert re.search(r"\d+% of the characters are accents, vowel or tone marks, which", caplog.text)
+
+
+@pytest.mark.parametrize(
+    "text, warns", [("une tasse de café noir sans sucre", False), ("हिन्दी में किताबें", True), ("Zażółć", True)]
+)
+def test_stripping_of_marks_is_told_where_it_takes_much(tmp_path, caplog, text, warns):
+    (tmp_path / "a.txt").write_text(f"{text} la vie est belle et longue\n" * 3, encoding="utf-8")
+    if warns:
+        (tmp_path / "a.txt").write_text(f"{text}\n" * 3, encoding="utf-8")
+    flags = [f"--input_file={tmp_path}/a.txt", f"--output_file={tmp_path}/v", "--vocab_size=60"]
+    for more, told in (
+        ([], warns),
+        (["--strip_accents=false"], False),
+        (["--nodo_lower_case"], False),
+    ):
+        caplog.clear()
+        assert run(*flags, *more) == 0
+        assert ("--strip_accents=false keeps them" in caplog.text) is told
+
+
+@pytest.mark.parametrize("ending", ["txt", "txt.gz"])
+def test_texts_in_json_lines(tmp_path, capsys, ending):
+    text = '{"id": 7, "text": "tea pot tea\\npot tea"}\n{"id": 8, "text": "tea"}\n'
+    data = gzip.compress(text.encode()) if ending.endswith("gz") else text.encode()
+    (tmp_path / f"a.{ending}").write_bytes(data)
+    flags = [f"--input_file={tmp_path}/a.{ending}", f"--output_file={tmp_path}/v"]
+    assert run(*flags, "--vocab_size=20") == 1
+    assert "1: a JSON object, and so are the lines after it; --text_key=text takes" in (
+        capsys.readouterr().err
+    )
+    assert run(*flags, "--vocab_size=20", "--text_key=text") == 0
+    assert {"tea", "pot"} <= set(read(tmp_path / "v")) and "id" not in read(tmp_path / "v")
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,9 @@ def encode(
     offsets = np.concatenate([[0], np.cumsum(lengths.sum(1))])
     segments = np.repeat(np.tile(np.array([0, 1], np.int32), len(examples)), lengths.reshape(-1))
     values = np.array(ids, np.int32)
+    name = examples[0].guid if examples else ""
+    source = f"{len(examples)} examples, {name} and so on"
+    tokenizer.warn_about_unknown(source, np.bincount(values))
     return Features(ragged.Ragged(values, offsets), ragged.Ragged(segments, offsets), label_ids)
 
 

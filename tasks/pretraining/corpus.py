@@ -1,13 +1,17 @@
 """A corpus cut into shards of whole documents."""
 
+import json
 import logging
 import os
 import typing
 from collections.abc import Iterable, Iterator
 
+from command_line import errors
 from system import inputs
 
 _log = logging.getLogger(__name__)
+
+_JUDGED_LINES = 3  # of a file, to find out whether it is text
 
 
 class Shard(typing.NamedTuple):
@@ -24,7 +28,7 @@ class Shard(typing.NamedTuple):
     size: int
 
 
-def cut(paths: Iterable[str], shard_size: float) -> Iterator[Shard]:
+def cut(paths: Iterable[str], shard_size: float, text_key: str = "") -> Iterator[Shard]:
     """Cuts a corpus into shards.
 
     A shard ends before a document that would make it larger than ``shard_size``, unless it has a
@@ -34,13 +38,14 @@ def cut(paths: Iterable[str], shard_size: float) -> Iterator[Shard]:
     Args:
       paths: text files. The end of a file ends a document.
       shard_size: approximate bytes of a shard.
+      text_key: see ``read_lines``.
 
     Yields:
       Shards of at least two documents; of one document only if the corpus has no more.
     """
     previous = Shard(-1, [], 0)  # held back, because the last document may have to join it
     current = Shard(0, [], 0)
-    for lines, size in _documents(paths):
+    for lines, size in _documents(paths, text_key):
         if len(current.documents) > 1 and current.size + size > shard_size:
             if previous.documents:
                 yield previous
@@ -56,12 +61,12 @@ def cut(paths: Iterable[str], shard_size: float) -> Iterator[Shard]:
             yield shard
 
 
-def _documents(paths: Iterable[str]) -> Iterator[tuple[list[str], int]]:
+def _documents(paths: Iterable[str], text_key: str) -> Iterator[tuple[list[str], int]]:
     """Yields the lines of each document, stripped and not empty, and its size in bytes."""
     for path in paths:
         lines: list[str] = []
         size = 0
-        for line, length in _lines(path):
+        for line, length in read_lines(path, text_key):
             size += length
             if line:
                 lines.append(line)
@@ -72,9 +77,19 @@ def _documents(paths: Iterable[str]) -> Iterator[tuple[list[str], int]]:
             yield lines, size
 
 
-def _lines(path: str) -> Iterator[tuple[str, int]]:
-    """Yields each line stripped, and its size in bytes; warns once if some are not UTF-8."""
-    first_bad = bad_lines = dropped = 0
+def read_lines(path: str, text_key: str = "") -> Iterator[tuple[str, int]]:
+    """Yields each line of a text stripped, and its size in bytes.
+
+    Args:
+      path: UTF-8 text; one warning tells of bytes that are not. Or a file with a JSON object a
+        line, whose texts are separated by an empty line.
+      text_key: key of the text in these objects; empty for plain text.
+
+    Raises:
+      errors.UserError: a plain text of JSON objects; or a line that is not an object with the key.
+    """
+    first_bad = bad_lines = dropped = markup = 0
+    begin: list[str] | None = []  # the first lines with text, until they are judged
     for number, raw in enumerate(inputs.read_lines(path), start=1):
         try:
             line = raw.decode()
@@ -83,7 +98,26 @@ def _lines(path: str) -> Iterator[tuple[str, int]]:
             first_bad = first_bad or number
             bad_lines += 1
             dropped += len(raw) - len(line.encode())
-        yield line.strip(), len(raw) + 1
+        line = line.strip()
+        if text_key:
+            yield from _json_text(path, number, line, text_key)
+            continue
+        if begin is not None and line:
+            begin.append(line)
+            if len(begin) == _JUDGED_LINES:
+                _check_plain(path, begin)
+                begin = None
+        markup += line.startswith(("<doc ", "</doc>"))
+        yield line, len(raw) + 1
+    if begin and not text_key:
+        _check_plain(path, begin)
+    if markup:
+        _log.warning(
+            "%s: %d lines are the markup of a Wikipedia extractor (<doc …>, </doc>) and count as "
+            "text; delete them first, with sed '/^<.*doc/d'",
+            path,
+            markup,
+        )
     if bad_lines:
         _log.warning(
             "%s:%d: not UTF-8; %d such bytes dropped in %d lines, this the first",
@@ -92,6 +126,45 @@ def _lines(path: str) -> Iterator[tuple[str, int]]:
             dropped,
             bad_lines,
         )
+
+
+def _check_plain(path: str, lines: list[str]) -> None:
+    """Refuses text of which the first lines are JSON objects."""
+    objects = list(filter(None, map(_json_object, lines)))
+    if len(objects) < len(lines):
+        return
+    texts = {key: value for key, value in objects[0].items() if isinstance(value, str)}
+    key = max(texts, key=lambda name: len(texts[name]), default="text")
+    raise errors.UserError(
+        f"{path}:1: a JSON object, and so are the lines after it; --text_key={key} takes the text "
+        "under that key of each as a document, of which \\n ends the lines"
+    )
+
+
+def _json_object(line: str) -> dict[str, typing.Any]:
+    """The object in a line; empty if there is none."""
+    if not line.startswith("{"):
+        return {}
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _json_text(path: str, number: int, line: str, key: str) -> Iterator[tuple[str, int]]:
+    """The lines of the text in an object, and an empty one."""
+    if not line:
+        return
+    text = _json_object(line).get(key)
+    if not isinstance(text, str):
+        raise errors.UserError(
+            f"{path}:{number}: {line[:40]!r} is not a JSON object with a text under {key!r} "
+            f"(--text_key)"
+        )
+    for part in text.split("\n"):
+        yield part.strip(), len(part.encode(errors="replace")) + 1
+    yield "", len(line) - len(text) if len(line) > len(text) else 0
 
 
 def corpus_size(paths: Iterable[str]) -> int | None:

@@ -182,6 +182,8 @@ class InstanceBuilder:
         """Examples of two segments from one document; each gathers ``target`` tokens."""
         document, generator = self._documents[index], self._generator
         starts, count = document.starts, document.num_sentences
+        if count == len(self._documents) == 1:
+            return  # there is nothing to pair it with
         first = 0
         while first < count:
             end = document.span_end(first, target, count)
@@ -206,12 +208,17 @@ class InstanceBuilder:
             first = middle if is_random_next else end
 
     def _draw_document(self, index: int) -> Document:
-        """A document other than ``index``; after ten draws of that one, that one."""
+        """A document other than ``index``; after ten draws of that one, that one.
+
+        A document of one sentence has no other text to be paired with, so it gets its neighbour.
+        """
         drawn = index
         for _ in range(10):
             drawn = self._generator.randint(0, len(self._documents) - 1)
             if drawn != index:
                 break
+        if drawn == index and self._documents[index].num_sentences == 1:
+            drawn = index - 1
         return self._documents[drawn]
 
     def _random_segment_same_document(
@@ -222,8 +229,8 @@ class InstanceBuilder:
         This happens in a corpus (or shard) of a single document, and with few documents by bad
         luck. The original release took any sentences, also the true continuation. Here the segment
         avoids the first one and the sentence that follows it. Where nothing else is left, the pair
-        is labelled as what it is, an actual continuation; a document of one sentence is paired with
-        itself. The first segment has the sentences ``first`` to ``middle`` - 1; the second gathers
+        is labelled as what it is, an actual continuation. The document has two or more sentences;
+        the first segment has the sentences ``first`` to ``middle`` - 1; the second gathers
         ``length`` tokens.
 
         Returns:
@@ -239,8 +246,6 @@ class InstanceBuilder:
                 return True, start, document.span_end(start, length, first)
             start += after - first
             return True, start, document.span_end(start, length, count)
-        if middle == count:
-            return True, first, middle
         return False, middle, count
 
     def _pair(self, a: Segment, b: Segment, is_random_next: bool) -> Instance | None:

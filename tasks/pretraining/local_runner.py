@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from system import worker_pool
+from system import temporaries, worker_pool
 from tasks.pretraining import corpus, shards
 
 _log = logging.getLogger(__name__)
@@ -81,7 +81,10 @@ class Pool:
         self._dupe_factor = job.data.dupe_factor
         self._total = total
         self._begin = self._reported = time.monotonic()
-        self._temporary = tempfile.TemporaryDirectory(prefix="pretraining_data_")
+        temporaries.remove_abandoned(tempfile.gettempdir(), r"pretraining_data_\w+")
+        self._temporary = tempfile.TemporaryDirectory(
+            prefix="pretraining_data_", suffix=temporaries.suffix()
+        )
         self._progress = SharedProgress()
         self._workers: worker_pool.Pool[corpus.Shard, shards.ShardRecords] = worker_pool.Pool(
             count,

@@ -28,6 +28,11 @@ class PretrainingDataOptions(_ExampleSizes):
         "item may be a pattern; .gz is read.",
         required=True,
     )
+    text_key: str = options.flag(
+        "",
+        "The input has a JSON object a line; the text under this key is a document. Unset: plain "
+        "text.",
+    )
     output_file: str = options.flag(
         "", "TFRecord files to write, comma separated; examples go round robin.", required=True
     )

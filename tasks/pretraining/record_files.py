@@ -1,7 +1,9 @@
 """Files of pre-training records: writing them whole or not at all, parsing and checking them."""
 
+import logging
 import math
 import os
+import re
 import struct
 from collections.abc import Sequence
 
@@ -9,7 +11,10 @@ import tensorflow as tf
 from google.protobuf import message
 
 from command_line import errors
+from system import atomic_files, temporaries
 from tasks.pretraining import records
+
+_log = logging.getLogger(__name__)
 
 LENGTH = struct.Struct("<Q")  # of a record, at its beginning
 
@@ -30,7 +35,7 @@ class RoundRobinWriter:
         Args:
           paths: the files; anything ``tf.io.gfile`` can write.
         """
-        self._paths = {}
+        self._paths: dict[str, str] = {}
         self._writers: list = []
         self.count = 0
         try:
@@ -38,7 +43,8 @@ class RoundRobinWriter:
                 folder, name = os.path.split(path)
                 if folder:
                     tf.io.gfile.makedirs(folder)
-                temporary = os.path.join(folder, f".{name}.{os.getpid()}.incomplete")
+                temporaries.remove_abandoned(folder or ".", re.escape(f".{name}"))
+                temporary = os.path.join(folder, f".{name}{temporaries.suffix()}")
                 self._paths[temporary] = path
                 self._writers.append(tf.io.TFRecordWriter(temporary))
         except BaseException:
@@ -57,13 +63,26 @@ class RoundRobinWriter:
         if kind is not None:
             self._discard()
             return
+        done: list[str] = []
         try:
             for writer in self._writers:
                 writer.close()
+            for temporary in self._paths:
+                atomic_files.sync(temporary)
+            # Only now: a failure before this leaves all older files, one from here on a mixture.
             for temporary, path in self._paths.items():
                 tf.io.gfile.rename(temporary, path, overwrite=True)
-        except BaseException:
+                done.append(path)
+            for folder in {os.path.dirname(path) for path in done}:
+                atomic_files.sync(folder)
+        except BaseException as error:
             self._discard()
+            if 0 < len(done) < len(self._paths):
+                older = [path for path in self._paths.values() if path not in done]
+                raise errors.UserError(
+                    f"broken off while the files were put in place ({errors.reason(error)}): "
+                    f"{errors.some(done)} are new, {errors.some(older)} are not; run again"
+                ) from error
             raise
 
     def _discard(self) -> None:
@@ -118,6 +137,12 @@ def check_first_record(path: str, features: Sequence[records.Feature]) -> bool:
       errors.UserError: the file is cut off or not a TFRecord file; its records lack features (all
         that are missing are listed) or have another length (the flag to change is named).
     """
+    if _is_being_replaced(path):
+        _log.warning(
+            "%s: another process is writing it, or was killed while it did: of several files, some "
+            "may be older than others",
+            path,
+        )
     example = _first_example(path)
     if example is None:
         return False
@@ -176,6 +201,13 @@ def flaw(features: Sequence[records.Feature], serialized: bytes) -> str:
     if last >= max(tokens, 1):
         return f"masked_lm_positions {last}, but it has {tokens} tokens"
     return ""
+
+
+def _is_being_replaced(path: str) -> bool:
+    folder, name = os.path.split(path)
+    if "://" in path:
+        return False
+    return any(other.startswith(f".{name}.tempstate") for other in os.listdir(folder or "."))
 
 
 def _count_values(path: str, feature: records.Feature, column: tf.train.Feature) -> int:

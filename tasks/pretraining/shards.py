@@ -8,6 +8,7 @@ offsets in the file and the order in which to read them stay in memory.
 
 import array
 import dataclasses
+import itertools
 import os
 import typing
 from collections.abc import Callable, Iterator, Sequence
@@ -39,7 +40,10 @@ class Counts:
     documents: int = 0
     single_sentence_documents: int = 0
     tokens: int = 0
+    words: int = 0
     unknown_tokens: int = 0
+    long_sentences: int = 0
+    lost_tokens: int = 0
     continuation_pieces: int = 0
     instances: int = 0
     dropped: int = 0
@@ -91,7 +95,7 @@ def build_shard(
     data = job.data
     features = records.pretraining_features(data.max_seq_length, data.max_predictions_per_seq)
     documents = instances.read_documents(shard.documents, job.encode, data, job.ids)
-    counts = _count(documents, job.ids.unknown)
+    counts = _count(documents, job)
     generator = instances.shard_generator(data.random_seed, shard.number)
     generator.shuffle(documents)
     builder = instances.InstanceBuilder(documents, data, job.ids, generator)
@@ -114,11 +118,22 @@ def build_shard(
     return ShardRecords(path, ends, order, counts)
 
 
-def _count(documents: Sequence[instances.Document], unknown_id: int) -> Counts:
+def _count(documents: Sequence[instances.Document], job: Job) -> Counts:
+    room = job.data.max_seq_length - (2 if job.data.no_nsp else 3)
+    surplus = [
+        end - begin - room
+        for document in documents
+        for begin, end in itertools.pairwise(document.starts)
+        if end - begin > room
+    ]
+    pieces = job.ids.is_continuation.__getitem__
     return Counts(
         documents=len(documents),
         single_sentence_documents=sum(document.num_sentences == 1 for document in documents),
         tokens=sum(len(document.tokens) for document in documents),
-        unknown_tokens=sum(document.tokens.count(unknown_id) for document in documents),
+        words=sum(bytes(map(pieces, document.tokens)).count(0) for document in documents),
+        unknown_tokens=sum(document.tokens.count(job.ids.unknown) for document in documents),
+        long_sentences=len(surplus),
+        lost_tokens=sum(surplus),
         continuation_pieces=sum(sum(document.is_continuation) for document in documents),
     )

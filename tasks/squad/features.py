@@ -117,7 +117,9 @@ def build(
         questions = sum(len(paragraph.questions) for paragraph in chunk)
         if questions:  # before the first one there is no rate to display
             display.add(questions)
-    return _join(parts, examples)
+    features = _join(parts, examples)
+    tokenizer.warn_about_unknown("the contexts", np.bincount(features.pieces.values))
+    return features
 
 
 def summarize(examples: squad_examples.Examples, features: Features) -> squad_examples.Summary:

@@ -24,7 +24,7 @@ def load_questions(path: str) -> Any:
     """
     if path.endswith(".parquet"):
         return _nested(list(parquet_files.read_rows(path)), path)
-    data = b"\n".join(inputs.read_lines(path))
+    data = inputs.read_bytes(path)
     first, _, rest = data.strip().partition(b"\n")
     if first.endswith(b"}") and rest.lstrip().startswith(b"{"):  # an object a line
         lines = enumerate(data.split(b"\n"), 1)
@@ -64,13 +64,13 @@ def load(path: str, layout: str = "SQuAD") -> Any:
     """Parses a JSON file.
 
     Args:
-      path: UTF-8; may be ``.gz`` or remote.
+      path: UTF-8; may be gzip-compressed or remote.
       layout: name of the expected layout, for messages.
 
     Raises:
       errors.UserError: it is not JSON, or not JSON that Python can read.
     """
-    return parse(b"\n".join(inputs.read_lines(path)), path, layout)
+    return parse(inputs.read_bytes(path), path, layout)
 
 
 def parse(data: bytes, path: str, layout: str = "SQuAD", number: int | None = None) -> Any:

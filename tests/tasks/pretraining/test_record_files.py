@@ -2,13 +2,17 @@
 
 import gzip
 import math
+import os
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from command_line import errors
+from system import temporaries
 from tasks.pretraining import record_batches, record_files, records
 
 FEATURES = records.pretraining_features(12, 4)
@@ -246,3 +250,38 @@ def test_values_beyond_int32_stay_too_large():
     written = records.encode_example(features, {"input_ids": [2**40, -(2**40)]})
     found = record_files.parse(features, tf.constant([written]))["input_ids"].numpy()
     assert found.tolist() == [[2**31 - 1, -(2**31)]]
+
+
+# What a killed process left.
+
+
+def test_leftovers_of_a_dead_process_are_removed(tmp_path):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    left = temporaries.suffix().replace(f"p{os.getpid()}", f"p{dead.pid}")
+    (tmp_path / f".a{left}").write_bytes(b"half")
+    (tmp_path / f".other{left}").write_bytes(b"half")
+    with record_files.RoundRobinWriter([str(tmp_path / "a")]) as writer:
+        writer.write(b"x")
+    assert sorted(os.listdir(tmp_path)) == [f".other{left}", "a"]
+
+
+def test_files_that_were_being_replaced_are_told(tmp_path, caplog, monkeypatch):
+    paths = [write(tmp_path / name, example(**values())) for name in "abc"]
+    rename = tf.io.gfile.rename
+
+    def broken(source, target, overwrite):
+        if target.endswith("b"):
+            raise OSError("no space")
+        rename(source, target, overwrite)
+
+    monkeypatch.setattr(tf.io.gfile, "rename", broken)
+    message = "broken off while .*no space.*: .*/a are new, .*/b, .*/c are not; run again"
+    with pytest.raises(errors.UserError, match=message), record_files.RoundRobinWriter(paths) as w:
+        w.write(b"x")
+    assert sorted(os.listdir(tmp_path)) == ["a", "b", "c"]
+    (tmp_path / f".b{temporaries.suffix()}").touch()
+    for path in paths[1:]:
+        caplog.clear()
+        record_files.check_first_record(path, FEATURES)
+        assert ("another process is writing it" in caplog.text) is path.endswith("b")
