@@ -155,7 +155,8 @@ def test_words_too_long_for_the_learner_are_learned_in_parts(tmp_path, caplog):
 
 
 @pytest.mark.parametrize(
-    "text, warns", [("une tasse de café noir sans sucre", False), ("हिन्दी में किताबें", True), ("Zażółć", True)]
+    "text, warns",
+    [("une tasse de café noir sans sucre", False), ("हिन्दी में किताबें", True), ("Zażółć", True)],
 )
 def test_stripping_of_marks_is_told_where_it_takes_much(tmp_path, caplog, text, warns):
     (tmp_path / "a.txt").write_text(f"{text} la vie est belle et longue\n" * 3, encoding="utf-8")

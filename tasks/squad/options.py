@@ -71,6 +71,13 @@ class SquadOptions(options.Group):
     nbest_offsets: bool = options.flag(
         False, "Add start and end, characters of the context, to nbest_predictions.json."
     )
+    answer_texts: str = options.flag(
+        "aligned",
+        "What an answer is where the tokenizer changes the number of characters, as by stripping "
+        "combining marks. aligned: the characters that its pieces were made of; original: all of "
+        "their words, as released.",
+        choices=("aligned", "original"),
+    )
     exact_answer_texts: bool = options.flag(
         False,
         "Cut answers out of the context exactly where their pieces are. Unset: as released, which "
@@ -91,6 +98,10 @@ class SquadOptions(options.Group):
             raise errors.FlagError(
                 f"--max_seq_length={self.max_seq_length} leaves no room for the context: expected "
                 f"more than --max_query_length + 3 = {self.max_query_length + 3}"
+            )
+        if self.exact_answer_texts and self.answer_texts == "original":
+            raise errors.FlagError(
+                "--exact_answer_texts contradicts --answer_texts=original; leave one out"
             )
         threshold = self.null_score_diff_threshold
         try:

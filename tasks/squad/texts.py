@@ -2,7 +2,8 @@
 
 Pieces have lost case, accents and white space. The original release searches for their words among
 those of the context and counts characters to map them back. This module does the same; where the
-original gives up, because characters vanish or become several, it uses the tokenizer's offsets.
+original gives up and takes whole words, because characters vanish or become several, it uses the
+tokenizer's offsets, unless ``--answer_texts=original``.
 """
 
 import bisect
@@ -10,6 +11,7 @@ import dataclasses
 import functools
 import itertools
 import logging
+import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -24,27 +26,34 @@ _log = logging.getLogger(__name__)
 _INFINITE = 1 << 40  # longer than any word
 
 
-def get_final_text(pred_text: str, orig_text: str, do_lower_case: bool) -> str:
+def get_final_text(
+    pred_text: str, orig_text: str, do_lower_case: bool, *, as_original: bool = False
+) -> str:
     """The part of a text that was tokenized to the given words.
 
     Args:
       pred_text: words of the tokenizer, joined by spaces.
       orig_text: text that contains them, and perhaps more.
       do_lower_case: whether it was lower-cased by the tokenizer.
+      as_original: give up where the original release does.
 
     Returns:
       The part of ``orig_text`` that gives ``pred_text``, the first one if there are several; all of
       ``orig_text`` if there is none.
     """
     basic = tokenization.BasicTokenizer(do_lower_case=do_lower_case)
-    span = _find_span(pred_text, orig_text, " ".join(basic.tokenize(orig_text)), basic)
+    tokenized = " ".join(basic.tokenize(orig_text))
+    span = _find_span(pred_text, orig_text, tokenized, None if as_original else basic)
     return orig_text if span is None else orig_text[slice(*span)]
 
 
 def _find_span(
-    predicted: str, original: str, tokenized: str, basic: tokenization.BasicTokenizer
+    predicted: str, original: str, tokenized: str, basic: tokenization.BasicTokenizer | None
 ) -> tuple[int, int] | None:
-    """Start and end of ``predicted`` in ``original``, which tokenizes to ``tokenized``."""
+    """Start and end of ``predicted`` in ``original``, which tokenizes to ``tokenized``.
+
+    Without ``basic``, which aligns the two, there is none where they differ in length.
+    """
     start = tokenized.find(predicted)
     if start < 0 or not predicted:
         return None
@@ -53,8 +62,30 @@ def _find_span(
     last = first + len(predicted) - predicted.count(" ") - 1
     if len(original) - original.count(" ") == len(tokenized) - tokenized.count(" "):
         return _nth_character(original, first), _nth_character(original, last) + 1
+    if basic is None:
+        return None
     starts, ends = basic.align(original)
-    return starts[first], ends[last]
+    return _whole_clusters(original, starts[first], ends[last])
+
+
+def _whole_clusters(text: str, start: int, end: int) -> tuple[int, int]:
+    """A span extended so that it begins and ends between what a reader sees as characters.
+
+    Marks (Unicode category M), zero-width joiners, what follows those, and the vowels and finals of
+    Hangul belong to the character before them.
+    """
+    while 0 < start < len(text) and _continues_cluster(text, start):
+        start -= 1
+    while 0 < end < len(text) and _continues_cluster(text, end):
+        end += 1
+    return start, end
+
+
+def _continues_cluster(text: str, index: int) -> bool:
+    char = text[index]
+    is_hangul = "\u1160" <= char <= "\u11ff" or "\ud7b0" <= char <= "\ud7ff"
+    is_mark = unicodedata.category(char).startswith("M")
+    return is_mark or is_hangul or "\u200d" in (char, text[index - 1])
 
 
 def _nth_character(text: str, index: int) -> int:
@@ -90,9 +121,10 @@ class Passages:
       features: made of these contexts.
       tokenizer: the features were made with it.
       options: with exact_answer_texts, a text is exactly the characters that the pieces were made
-        of. Otherwise, as in the original release, it is found by a search for the pieces' words;
-        pieces with ``[UNK]`` are never found, and their text is all of the words they belong to, in
-        scripts without spaces perhaps a sentence.
+        of. Otherwise, as in the original release, it is found by a search for the pieces' words,
+        and answer_texts says what happens where these differ in length from the text; pieces with
+        ``[UNK]`` are never found, and their text is all of the words they belong to, in scripts
+        without spaces perhaps a sentence.
     """
 
     contexts: Sequence[str]
@@ -175,7 +207,8 @@ class Passage:
         predicted = " ".join(predicted.replace(" ##", "").replace("##", "").split())
         words = self._words[self._word_of[first] : self._word_of[last] + 1]
         tokenized = " ".join(filter(None, map(self._shared.tokenized, words)))
-        basic = self._shared.tokenizer.basic_tokenizer
+        as_original = self._shared.options.answer_texts == "original"
+        basic = None if as_original else self._shared.tokenizer.basic_tokenizer
         if span := _find_span(predicted, original, tokenized, basic):
             return span
         if self._shared.options.verbose_logging:

@@ -6,6 +6,7 @@ import random
 import pytest
 
 import squad_files
+import tokenization
 from tasks.squad import examples as squad_examples
 from tasks.squad import features as squad_features
 from tasks.squad import options as squad_options
@@ -43,11 +44,64 @@ def test_final_text(predicted, original, lower, expected):
     assert squad_texts.get_final_text(predicted, original, lower) == expected
 
 
-def _passage(tmp_path, context, vocabulary, do_lower_case=True, exact=False, verbose=False):
+@pytest.mark.parametrize(
+    ("predicted", "original", "expected"),
+    [
+        # A vowel sign that follows the consonant and is kept (Mc), one that is stripped (Mn).
+        ("क", "किताबे\u0902,", "कि"),
+        ("त", "किताबे\u0902,", "ता"),
+        ("कित", "किताबे\u0902,", "किता"),
+        ("ाब", "किताबे\u0902,", "ताबे\u0902"),
+        ("กรุง".replace("ุ", ""), "กรุงเทพ\u0e48.", "กรุง"),
+        ("\u1112\u1161", "\u1112\u1161\u11ab e\u0301", "\u1112\u1161\u11ab"),
+        ("👩", "👩\u200d🚀e\u0301", "👩\u200d🚀"),
+        ("e", "xe\u0301\u0302y", "e\u0301\u0302"),
+    ],
+)
+def test_no_character_is_cut(predicted, original, expected):
+    assert squad_texts.get_final_text(predicted, original, True) == expected
+    # The original release takes all of the words, because lengths differ.
+    assert squad_texts.get_final_text(predicted, original, True, as_original=True) == original
+
+
+def _original_final_text(predicted, original):
+    """The rule of the original release, in other words: count what is no space."""
+    tokenized = " ".join(tokenization.BasicTokenizer(do_lower_case=True).tokenize(original))
+    at = tokenized.find(predicted)
+    places = [i for i, char in enumerate(original) if char != " "]
+    counted = [i for i, char in enumerate(tokenized) if char != " "]
+    if at < 0 or len(places) != len(counted):
+        return original
+    first, last = counted.index(at), counted.index(at + len(predicted) - 1)
+    return original[places[first] : places[last] + 1]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_texts_as_original(tmp_path, seed):
+    context = _random_context(seed)
+    passage, count = _passage(tmp_path, context, VOCABULARY, answer_texts="original")
+    tokenizer = squad_files.tokenizer(tmp_path, f"what ? {VOCABULARY}")
+    words = squad_examples.words(context)
+    pieces = [(piece, k) for k, word in enumerate(words) for piece in tokenizer.tokenize(word)]
+    differ = 0
+    aligned, _ = _passage(tmp_path, context, VOCABULARY)
+    for first, last in itertools.combinations_with_replacement(range(count), 2):
+        predicted = " ".join(piece for piece, _ in pieces[first : last + 1])
+        predicted = predicted.replace(" ##", "").replace("##", "")
+        original = " ".join(words[pieces[first][1] : pieces[last][1] + 1])
+        found = passage.text(first, last).text
+        assert found == _original_final_text(predicted, original)
+        differ += found != aligned.text(first, last).text
+    assert differ
+
+
+def _passage(tmp_path, context, vocabulary, do_lower_case=True, exact=False, verbose=False, **more):
     tokenizer = squad_files.tokenizer(tmp_path, f"what ? {vocabulary}", do_lower_case)
     data = squad_files.data((context, [squad_files.question("q")]))
     examples = squad_examples.parse(data, "f", is_training=False)
-    options = squad_options.SquadOptions(**SIZES, exact_answer_texts=exact, verbose_logging=verbose)
+    options = squad_options.SquadOptions(
+        **SIZES, exact_answer_texts=exact, verbose_logging=verbose, **more
+    )
     features = squad_features.build(examples, tokenizer, options)
     passages = squad_texts.Passages(examples.contexts, features, tokenizer, options)
     return squad_texts.Passage(passages, 0), len(features.pieces.values)
