@@ -138,10 +138,12 @@ def _log_list(title: str, paths: Sequence[str]) -> None:
 
 
 def _log_example(values: dict[str, list], tokenizer: tokenization.FullTokenizer) -> None:
-    length = sum(values["input_mask"])
+    length, masked = sum(values["input_mask"]), int(sum(values["masked_lm_weights"]))
     tokens = tokenizer.convert_ids_to_tokens(values["input_ids"][:length])
     lines = [f"tokens: {' '.join(tokens)}"]
-    lines += [f"{name}: {' '.join(map(str, numbers))}" for name, numbers in values.items()]
+    for name, numbers in values.items():
+        real = numbers[: masked if name.startswith("masked") else length]
+        lines.append(f"{name}: {' '.join(map(str, real))}")
     _log.info("*** Example ***\n%s", "\n".join(lines))
 
 

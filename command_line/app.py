@@ -11,6 +11,7 @@ TensorFlow is not imported here: ``--help`` and flag errors answer at once.
 import importlib
 import logging
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -84,6 +85,7 @@ def _run(
         return stopped.exit_status
     except (Exception, KeyboardInterrupt) as error:
         message, status = _describe(error, bool(interrupts.count))
+        message = _name_remote_flags(message, argv)
         if debug or not message:
             raise
         print(f"{program}: error: {' '.join(message.split())}", file=sys.stderr, flush=True)
@@ -109,6 +111,18 @@ def _describe(error: BaseException, interrupted: bool) -> tuple[str, int]:
     if interrupted or isinstance(error, KeyboardInterrupt):
         return "interrupted", 130
     return _file_error(error) or "", 1
+
+
+def _name_remote_flags(message: str, argv: Sequence[str]) -> str:
+    """A message with the flags whose remote path it is about, and the cure; others as they are."""
+    scheme = re.search(r"\b[a-z][a-z0-9]*://", message)
+    remote = [item for item in argv if scheme and f"={scheme[0]}" in item]
+    if not scheme or not remote or message.startswith("--"):
+        return message
+    return (
+        f"{' '.join(remote)}: {scheme[0]} is not reached: {message}; check network and "
+        "credentials, or give local paths"
+    )
 
 
 def _file_error(error: BaseException) -> str | None:

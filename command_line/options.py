@@ -179,7 +179,9 @@ class RunOptions(Group):
         "Evaluate every so many training steps and keep the best checkpoint; 0: never.",
         minimum=0,
     )
-    log_steps: int = flag(100, "Steps between two progress lines.", minimum=1)
+    log_steps: int = flag(
+        100, "Steps between two progress lines; at most a twentieth of the run.", minimum=1
+    )
     iterations_per_loop: int = flag(1000, "Steps a TPU runs without the host.", minimum=1)
     random_seed: int = flag(12345, "Seed of initial weights, data order and dropout.")
     eval_checkpoint: str = flag(

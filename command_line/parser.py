@@ -35,7 +35,9 @@ def parse(argv: Sequence[str], groups: Sequence[type], program: str = "") -> tup
     try:
         rest = values([program, *argv])[1:]
     except flags.UnrecognizedFlagError as error:
-        suggestion = errors.suggest(error.flagname, list(values))
+        suggestion = _other_name(error.flagname, values) or errors.suggest(
+            error.flagname, list(values)
+        )
         raise errors.FlagError(
             f"unknown flag --{error.flagname}{suggestion} (--help lists all)"
         ) from None
@@ -53,6 +55,26 @@ def parse(argv: Sequence[str], groups: Sequence[type], program: str = "") -> tup
             f"space?)"
         )
     return [_make_group(group, values) for group in groups], values.debug
+
+
+# Flags of other toolkits → what they mean here, as far as the command has it.
+_OTHER_NAMES = {
+    "model_dir": ("init_checkpoint", "bert_config_file", "vocab_file", "output_dir"),
+    "model_name_or_path": ("init_checkpoint", "bert_config_file", "vocab_file"),
+    "checkpoint_dir": ("init_checkpoint", "output_dir"),
+    "per_device_train_batch_size": ("train_batch_size",),
+    "epochs": ("num_train_epochs",),
+}
+
+
+def _other_name(name: str, values: flags.FlagValues) -> str:
+    """``; use X and Y`` for a flag that other toolkits have; empty for any other."""
+    ours = [f"--{other}" for other in _OTHER_NAMES.get(name, ()) if other in values]
+    return (
+        f"; use {', '.join(ours)} for its parts"
+        if len(ours) > 1
+        else "".join(f"; use {other}" for other in ours)
+    )
 
 
 def _illegal_value(message: str, values: flags.FlagValues) -> str:

@@ -166,9 +166,9 @@ def test_five_examples_of_each_set_are_logged(trained):
     ids = [2, 5, 7, 9, 3, 7, 5, 3]
     assert trained.log[first + 1 : first + 6] == [
         tokens,
-        f"input_ids: {' '.join(map(str, ids + [0] * 8))}",
-        f"input_mask: {' '.join(['1'] * 8 + ['0'] * 8)}",
-        f"segment_ids: {' '.join(['0'] * 5 + ['1'] * 3 + ['0'] * 8)}",
+        f"input_ids: {' '.join(map(str, ids))}",
+        f"input_mask: {' '.join(['1'] * 8)}",
+        f"segment_ids: {' '.join(['0'] * 5 + ['1'] * 3)}",
         "label: 1 (id = 1)",
     ]
     assert "training: 40 examples, batches of 8, 15 steps" in trained.log
@@ -367,6 +367,30 @@ def test_labels_of_a_hugging_face_folder_in_another_order(folder, of_table, tmp_
         assert "trained with labels good, bad, not labels neg, pos" in line and "id2label" in line
     assert "--new_head to start with random outputs" in line
     assert _main(*_custom(folder, tmp_path / "f", *train, *other, "--new_head")) == 0
+
+
+def test_lengths_beyond_the_model_show_before_data_are_read(folder, tmp_path, capsys):
+    wrong = tmp_path / "wrong.tsv"
+    wrong.write_text("no table")
+    flags = ["--do_train", f"--train_file={wrong}", "--max_seq_length=25"]
+    line = _main.error(capsys, 2, *_custom(folder, tmp_path / "run", *flags))
+    assert "--max_seq_length=25: the model has max_position_embeddings 24" in line
+
+
+@pytest.mark.parametrize(
+    "example", ["7", "None", "types.SimpleNamespace(text_a='x', text_b=None)", "('a', 'b')"]
+)
+def test_a_processor_that_gives_other_things(folder, tmp_path, capsys, monkeypatch, example):
+    class Odd(run_classifier.DataProcessor):
+        def get_labels(self):
+            return ["a", "b"]
+
+        def get_train_examples(self, data_dir):
+            return [eval(example)]
+
+    monkeypatch.setitem(glue_tasks.PROCESSORS, "odd", Odd)
+    line = _main.error(capsys, 1, *_flags(folder, tmp_path / "run", "--do_train", task="odd"))
+    assert "is among the examples for train; expected InputExample" in line
 
 
 def test_f1_says_which_label_it_is_about(folder, of_table, tmp_path, capsys):

@@ -249,6 +249,7 @@ class FineTuning(abc.ABC):
         batches: protocols.Batches,
         outputs: Callable[[protocols.Batch], dict[str, tf.Tensor]],
         name: str,
+        action: str = "predicted",
     ) -> np.ndarray:
         """What the model computes for each example of a set, [N, ...] in the order of the set.
 
@@ -256,11 +257,12 @@ class FineTuning(abc.ABC):
           batches: each example once.
           outputs: from a batch to [B, ...] tensors by name.
           name: which of them is returned.
+          action: what the log says of the examples.
 
         Raises:
           errors.UserError: values that are not finite.
         """
-        parts = self.trainer.predict(batches, outputs)
+        parts = self.trainer.predict(batches, outputs, action)
         values = batching.restore_order(parts, batches.num_examples)[name]
         wrong = int(np.sum(~np.isfinite(values.reshape(len(values), -1)).all(-1)))
         if wrong:
@@ -286,11 +288,8 @@ def read_config(
       errors.FlagError: sequences longer than the model's positions.
     """
     config = modeling.BertConfig.from_json_file(model.bert_config_file)
-    if max_seq_length > config.max_position_embeddings:
-        raise errors.FlagError(
-            f"Cannot use sequence length --max_seq_length={max_seq_length}: the model has "
-            f"max_position_embeddings {config.max_position_embeddings} ({model.bert_config_file})"
-        )
+    positions = config.max_position_embeddings
+    fine_tuning_flags.check_length(max_seq_length, positions, model.bert_config_file)
     origin.check_config(config, model.bert_config_file)
     attention = origin.state.get("attention")
     if attention and attention != config.attention:

@@ -1,7 +1,9 @@
 """The flags that every fine-tuning command shares, and what contradicts what. No TensorFlow."""
 
+import os
 from typing import Any, NamedTuple
 
+from checkpoints import config_files
 from command_line import errors, options
 from system import outputs
 
@@ -14,6 +16,34 @@ SHARED_GROUPS = (
     options.RunOptions,
     options.DeviceOptions,
 )
+
+
+def check_length(max_seq_length: int, positions: int, config_file: str) -> None:
+    """Compares --max_seq_length with max_position_embeddings of a config file.
+
+    Raises:
+      errors.FlagError: the model has too few positions.
+    """
+    if max_seq_length > positions:
+        raise errors.FlagError(
+            f"Cannot use sequence length --max_seq_length={max_seq_length}: the model has "
+            f"max_position_embeddings {positions} ({config_file})"
+        )
+
+
+def check_length_early(max_seq_length: int, config_file: str) -> None:
+    """As ``check_length``, before any data are read; what else is wrong with the file shows later.
+
+    A remote file is left to TensorFlow.
+    """
+    if "://" in config_file or not os.path.isfile(config_file):
+        return
+    try:
+        positions = config_files.read(config_file).get("max_position_embeddings", 512)
+    except errors.UserError:
+        return
+    if isinstance(positions, int):
+        check_length(max_seq_length, positions, config_file)
 
 
 class FineTuningFlags(NamedTuple):
@@ -57,3 +87,4 @@ class FineTuningFlags(NamedTuple):
                 "--do_predict or --do_export; add one"
             )
         outputs.check_directory("output_dir", run.output_dir)
+        check_length_early(task.max_seq_length, self.model.bert_config_file)

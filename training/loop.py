@@ -193,17 +193,19 @@ class Trainer:
         iterator = iter(distribute(lambda context: batches.dataset(context, start)))
         self._save_step()  # a run begins with the checkpoint of step 0
         shown = progress.Training(
-            first, last, self._run.log_steps, self._events, quiet=not self.is_chief
+            first, last, self._log_steps, self._events, quiet=not self.is_chief
         )
+        _log.info("building the first step, which takes longer than the others")
         with contextlib.closing(shown), _stop_requests() as self._stop:
             while self.step < last and not self._stop.count:
                 before = self.step
                 with self._saving_what_is_good(batches):
                     self._advance(iterator, batches, shown)
                 if progress.is_time(before, self.step, self._run.save_checkpoints_steps, last):
-                    self._save_step()
+                    with shown.paused():
+                        self._save_step()
                 if evaluate and progress.is_time(before, self.step, self._run.eval_steps, last):
-                    with self._saving_what_is_good(batches):
+                    with shown.paused(), self._saving_what_is_good(batches):
                         self._keep_best(evaluate(), best)
             if self._stop.count:
                 self._save_step()
@@ -227,13 +229,24 @@ class Trainer:
             saved = manager.latest(self._run.output_dir)
             raise errors.UserError(f"{error}; the steps before it are saved as {saved}") from None
 
+    @property
+    def _log_steps(self) -> int:
+        """--log_steps, but at most a twentieth of the run: a short one has a curve, too."""
+        assert self._schedule is not None
+        return max(1, min(self._run.log_steps, self._schedule.total_steps // 20))
+
     def _advance(
         self, iterator: Iterator, batches: protocols.Batches, shown: progress.Training
     ) -> None:
         """Runs one or more steps and checks what came out."""
         assert self.state.train_step is not None and self._schedule is not None
         before, run = self.step, self._run
-        periods = (run.save_checkpoints_steps, run.log_steps, run.eval_steps, self._steps_per_call)
+        periods = (
+            run.save_checkpoints_steps,
+            self._log_steps,
+            run.eval_steps,
+            self._steps_per_call,
+        )
         # The next step at which the host has something to do.
         stop = min(self._schedule.total_steps, *((before // p + 1) * p for p in periods if p))
         count = min(self._steps_per_call, stop - before)
@@ -318,13 +331,17 @@ class Trainer:
             )
 
     def predict(
-        self, batches: protocols.Batches, outputs: Callable[[protocols.Batch], dict[str, tf.Tensor]]
+        self,
+        batches: protocols.Batches,
+        outputs: Callable[[protocols.Batch], dict[str, tf.Tensor]],
+        action: str = "predicted",
     ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
         """What the model says of each example of a finite supply of batches.
 
         Args:
           batches: with the feature ``batching.INDEX``.
           outputs: from a batch to [B, ...] tensors by name; runs on the devices.
+          action: what the log says of the examples.
 
         Yields:
           int32 [b], indices of examples; and [b, ...] arrays by name, for
@@ -337,7 +354,7 @@ class Trainer:
         if outputs not in self._predict_batch:
             made = train_step.make_prediction(indexed, self._strategy, self._xla)
             self._predict_batch[outputs] = made
-        for results in self._iterate("predicted", batches, self._predict_batch[outputs]):
+        for results in self._iterate(action, batches, self._predict_batch[outputs]):
             arrays = {n: np.concatenate([x.numpy() for x in xs]) for n, xs in results.items()}
             rows = arrays.pop(batching.INDEX)
             real = rows >= 0

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import tqdm
 from tqdm.contrib import logging as tqdm_logging
@@ -98,6 +98,15 @@ class Training:
             self._bar.update(step - self._bar.n)
         if self._is_first or is_time(self._reported_step, step, self._log_steps, self._last_step):
             self._report(step, learning_rate, loss_parts, totals)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Time in which no step is made, and which the rates leave out."""
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            self._reported_time += time.monotonic() - begin
 
     def _report(
         self, step: int, rate: float, loss_parts: tuple[str, ...], totals: Mapping[str, float]

@@ -160,7 +160,7 @@ class ClassifierData:
             )
         found = self.examples[part] = list(given)
         for other in found:
-            if not hasattr(other, "text_a"):
+            if not all(hasattr(other, name) for name in ("guid", "text_a", "text_b", "label")):
                 raise errors.UserError(
                     f"{about}: {other!r} is among the examples for {part}; expected InputExample"
                 )

@@ -69,7 +69,7 @@ def encode(
         lengths[index] = boundary, len(row) - boundary
         num_cut += was_cut
         if index < options.log_examples:
-            _log_example(example, row, boundary, options.max_seq_length, tokenizer)
+            _log_example(example, row, boundary, tokenizer)
             if labelled:
                 _log.info("label: %s (id = %s)", example.label, label_ids[index])
     if num_cut:
@@ -211,11 +211,10 @@ def _log_example(
     example: task_examples.InputExample,
     ids: Sequence[int],
     boundary: int,
-    max_seq_length: int,
     tokenizer: tokenization.FullTokenizer,
 ) -> None:
-    """Logs the features of an example; ``boundary`` is the length of segment 0."""
-    rows = _padded(ids, boundary, max_seq_length)
+    """Logs the features of an example without padding; ``boundary`` ends segment 0."""
+    rows = _padded(ids, boundary, len(ids))
     _log.info("*** Example ***")
     _log.info("guid: %s", example.guid)
     _log.info("tokens: %s", " ".join(tokenizer.convert_ids_to_tokens(ids)))
@@ -260,7 +259,7 @@ def convert_single_example(
     if example.label is not None:
         label_id = int(_label_ids([example], label_list, task_examples.CLASSIFICATION)[0])
     if ex_index < classifier_options.ClassifierOptions.log_examples:
-        _log_example(example, ids, boundary, max_seq_length, tokenizer)
+        _log_example(example, ids, boundary, tokenizer)
         _log.info("label: %s (id = %s)", example.label, label_id)
     return task_examples.InputFeatures(*_padded(ids, boundary, max_seq_length), label_id)
 

@@ -112,16 +112,17 @@ class ClassifierFineTuning(fine_tuning.FineTuning):
         return {name: {**self._scores(name), **about_f1} for name in self.data.devs}
 
     def _scores(self, name: str) -> dict[str, float]:
-        logits = self._logits(name, self.flags.task.eval_batch_size)
+        logits = self._logits(name, self.flags.task.eval_batch_size, "evaluated")
         labels = self._encoded(name).label_ids
         kind, names, positive = self.data.kind, self.data.metrics, self.data.positive
         scores = classifier_task.results(logits, labels, kind, names, positive)
         self.trainer.check_loss(scores["loss"])
         return {**scores, "global_step": self.trainer.step}
 
-    def _logits(self, name: str, batch_size: int) -> np.ndarray:
+    def _logits(self, name: str, batch_size: int, action: str = "predicted") -> np.ndarray:
         """float32 [N, L], in the order of the examples of a set."""
-        return self.predictions(self.batches(name, batch_size), self._task.outputs, "logits")
+        batches = self.batches(name, batch_size)
+        return self.predictions(batches, self._task.outputs, "logits", action)
 
     def predict(self) -> None:
         """Writes <set>.tsv, a line for each example, for each test set."""

@@ -14,6 +14,7 @@ from system import locks, outputs, signals
 from tasks.glue import data_sets, jobs, predictions, search, submission
 from tasks.glue import options as glue_options
 from tasks.glue import runs as glue_runs
+from training import fine_tuning_flags
 
 _log = logging.getLogger(__name__)
 
@@ -94,12 +95,7 @@ def _check_model(
 ) -> None:
     """Checks the files of the model as far as that is possible without TensorFlow."""
     config = _read_config(model.bert_config_file)
-    positions = config.get("max_position_embeddings", 512)
-    if isinstance(positions, int) and run_options.max_seq_length > positions:
-        raise errors.FlagError(
-            f"--max_seq_length={run_options.max_seq_length}: the model has "
-            f"max_position_embeddings {positions} ({model.bert_config_file})"
-        )
+    fine_tuning_flags.check_length_early(run_options.max_seq_length, model.bert_config_file)
     checkpoint = model.init_checkpoint
     tokenization.validate_case_matches_checkpoint(text.do_lower_case, checkpoint)
     tokenizer = tokenization.create_tokenizer(text)

@@ -105,7 +105,8 @@ class Predictor:
         def windows() -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
             batches = self._data.batches(part, self._task.predict_batch_size)
             outputs = self._trainer.task.outputs  # type: ignore[attr-defined]
-            for rows, logits in self._trainer.predict(batches, outputs):
+            action = "evaluated" if part == "dev" else "predicted"
+            for rows, logits in self._trainer.predict(batches, outputs, action):
                 sides = (logits["start_logits"], logits["end_logits"])
                 for row, start, end in zip(rows.tolist(), *sides, strict=True):
                     yield row, start[: lengths[row]], end[: lengths[row]]

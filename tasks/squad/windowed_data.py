@@ -70,15 +70,14 @@ class WindowedData:
     def _log_lines(
         self, features: squad_features.Features, row: int, is_training: bool
     ) -> Iterator[str]:
-        """The lines that the original release logged of a window."""
+        """The lines that the original release logged of a window, without its padding."""
         ids = features.input_ids.row(row).tolist()
         tokens = self._tokenizer.convert_ids_to_tokens(ids)
         words, best = features.token_to_orig_map(row), features.token_is_max_context(row)
         places = np.flatnonzero(words >= 0)
-        rest = [0] * (self._task.max_seq_length - len(ids))
 
         def numbers(values: Sequence[int]) -> str:
-            return " ".join(map(str, [*values, *rest]))
+            return " ".join(map(str, values))
 
         yield "*** Example ***"
         yield f"unique_id: {features.unique_ids[row]}"

@@ -104,6 +104,11 @@ def test_a_flag_file_that_cannot_be_read(tmp_path):
     [
         (NEEDED[1:], "--input_file is missing: TFRecord files"),
         ([*NEEDED, "--lerning_rate=1"], "unknown flag --lerning_rate; did you mean learning_rate"),
+        (
+            [*NEEDED, "--model_dir=x"],
+            "flag --model_dir; use --init_checkpoint, --bert_config_file, ",
+        ),
+        ([*NEEDED, "--per_device_train_batch_size=x"], "; use --train_batch_size (--help"),
         ([*NEEDED, "--train_batch_size=many"], "--train_batch_size=many: expected a whole number"),
         ([*NEEDED, "--train_batch_size=1.5"], "--train_batch_size=1.5: expected a whole number"),
         ([*NEEDED, "--train_batch_size=0"], "--train_batch_size=0: expected at least 1"),

@@ -517,6 +517,20 @@ def test_a_signal_ends_an_evaluation_during_training(data, tmp_path):
     assert len(asked) == 2  # at steps 2, as it was stopped, and 3
 
 
+@pytest.mark.parametrize("steps, log_steps, logged", [(10, 100, 10), (60, 100, 21), (60, 2, 31)])
+def test_a_short_run_has_a_curve_too(data, tmp_path, steps, log_steps, logged):
+    _train(_trainer(tmp_path, log_steps=log_steps), _batches(data, 1), _schedule(steps))
+    assert len(_metrics(tmp_path)) == logged
+
+
+def test_the_log_says_what_it_waits_for(data, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    _train(_trainer(tmp_path), _batches(data), _schedule(2))
+    lines = [record.getMessage() for record in caplog.records]
+    at = lines.index("building the first step, which takes longer than the others")
+    assert lines[at + 1].startswith("step 1/2 ")
+
+
 def test_evaluation_is_traced_once(data, tmp_path):
     trainer = _trainer(tmp_path)
     trainer.evaluate(_batches(data, 1, seed=None))

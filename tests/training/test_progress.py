@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 
 import pytest
 import tensorflow as tf
@@ -60,6 +61,21 @@ def test_lines_rates_and_forecast(tmp_path, clock, caplog):
     assert [row["step"] for row in rows] == [11, 15, 20, 25, 30]
     assert rows[1]["loss"] == 13.5 and rows[1]["learning_rate"] == 0.5
     assert rows[1]["examples_per_second"] == 16.0
+
+
+def test_rates_leave_out_what_is_no_step(clock, caplog):
+    caplog.set_level(logging.INFO)
+    shown = progress.Training(0, 20, log_steps=5, events=events.Events(None))
+    for step in range(1, 11):
+        clock.now += 2.0
+        shown.update(step, {"loss": (1.0, 1.0)}, {"examples": 32.0}, 0.5, ("loss",))
+        if step in (3, 5):
+            with shown.paused():
+                clock.now += 100.0  # saving, or an evaluation
+    lines = [r.getMessage() for r in caplog.records]
+    assert [re.search(r"([\d.]+) examples/s", line)[1] for line in lines] == ["16.0"] * 3
+    # They take their time all the same.
+    assert lines[-1].endswith(f"| {progress.duration(218 / 9 * 10)} left")
 
 
 def test_a_terminal_gets_a_bar_once_the_first_step_is_done(monkeypatch, capsys):
