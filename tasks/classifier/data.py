@@ -87,6 +87,7 @@ class ClassifierData:
       name: of the task.
       labels: in the order of the model's outputs; none for regression.
       positive: index of the label that F1 is about.
+      f1_label: that label, where the results must say so: not in GLUE's tasks, which define it.
       kind: "classification", "regression" or "multi_label".
       metrics: names, the deciding one first.
       examples: by set: "train", and those of ``devs`` and ``tests``.
@@ -108,7 +109,10 @@ class ClassifierData:
         self.kind = self._processor.kind
         self.labels = _labels_of(self._processor, task.task_name)
         self.metrics = _metrics_of(self._processor, task.task_name)
-        self.positive = _positive_index(task.positive_label, self.labels, self.metrics)
+        has_f1, is_own = "f1" in self.metrics, self.name not in glue_tasks.TASKS
+        is_own = is_own or self.name in glue_tasks.PROCESSORS
+        self.positive = _positive_index(task, self.labels, has_f1=has_f1, is_own=is_own)
+        self.f1_label = self.labels[self.positive] if has_f1 and is_own else ""
         self.examples: _Sets = {}
         self.devs: list[str] = []
         self.tests: list[str] = []
@@ -148,6 +152,8 @@ class ClassifierData:
             tests |= more
             self.tests = list(tests)
             self.examples |= tests
+        if self.devs and self.f1_label:
+            _log.info("eval_f1 is that of the label %r (--positive_label)", self.f1_label)
         for part in self.examples:
             self._check(part)
 
@@ -225,15 +231,27 @@ def _metrics_of(processor: task_examples.DataProcessor, task_name: str) -> tuple
     return tuple(names)
 
 
-def _positive_index(label: str, labels: Sequence[str], metric_names: Sequence[str]) -> int:
+def _positive_index(
+    task: classifier_options.ClassifierOptions,
+    labels: Sequence[str],
+    *,
+    has_f1: bool,
+    is_own: bool,
+) -> int:
     """The index of the label that F1 is about: --positive_label, or else the second one.
 
     Raises:
-      errors.FlagError: it is not a label of a task with F1.
+      errors.FlagError: it is not a label, or the task has no F1, or one that GLUE defines.
     """
+    label = task.positive_label
     if not label:
-        return 1
-    if "f1" not in metric_names:
+        return min(1, len(labels) - 1)
+    if has_f1 and not is_own:
+        raise errors.FlagError(
+            f"--positive_label={label}: eval_f1 of {task.task_name} is about {labels[1]!r}, as "
+            "GLUE defines it; leave the flag out"
+        )
+    if not has_f1:
         raise errors.FlagError(
             f"--positive_label={label} does nothing: it is about eval_f1 of a task with two labels"
         )

@@ -12,7 +12,6 @@ from serving import export
 from system import atomic_files
 from tasks.classifier import data as classifier_data
 from tasks.classifier import features as classifier_features
-from tasks.classifier import glue_tasks
 from tasks.classifier import task as classifier_task
 from training import batching, compatibility, fine_tuning, fine_tuning_flags, label_files, run_state
 
@@ -104,11 +103,8 @@ class ClassifierFineTuning(fine_tuning.FineTuning):
         return {name.removeprefix("eval_"): value for name, value in scores.items()}
 
     def evaluate(self) -> Mapping[str, Mapping[str, float]]:
-        about_f1: dict[str, Any] = {}
-        if "f1" in self.data.metrics and self.data.name not in glue_tasks.TASKS:
-            label = self.data.labels[self.data.positive]
-            about_f1["eval_f1_label"] = label
-            _log.info("eval_f1 is that of the label %r (--positive_label)", label)
+        label = self.data.f1_label
+        about_f1: dict[str, Any] = {"eval_f1_label": label} if label else {}
         return {name: {**self._scores(name), **about_f1} for name in self.data.devs}
 
     def _scores(self, name: str) -> dict[str, float]:

@@ -10,7 +10,7 @@ OUTPUT_FILES = ("labels.txt", "test_results*")
 
 # The flags that only the task "custom" takes.
 CUSTOM_FLAGS = (
-    "has_header", "label_column", "labels", "multi_label", "positive_label", "regression",
+    "has_header", "label_column", "labels", "multi_label", "regression",
     "text_a_column", "text_b_column", "train_file", "dev_file", "test_file",
 )  # fmt: skip
 
@@ -65,7 +65,9 @@ class ClassifierOptions(options.Group):
         "the training rows, sorted.",
     )
     positive_label: str = options.flag(
-        "", "custom: the label that eval_f1 is about, of two; unset: the second one."
+        "",
+        "The label that eval_f1 is about, of a table or processor of your own; unset: the second "
+        "one.",
     )
     has_header: bool | None = options.flag(
         None, "custom: whether line 1 names the columns. Unset: it does when columns are named."

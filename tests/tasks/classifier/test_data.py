@@ -187,10 +187,10 @@ class _Own(task_examples.DataProcessor):
 def own(tmp_path, monkeypatch):
     """Makes the data of a processor with some attributes of one's own."""
 
-    def own(**attributes):
-        monkeypatch.setitem(glue_tasks.PROCESSORS, "own", type("_Mine", (_Own,), attributes))
+    def own(name="own", positive_label="", **attributes):
+        monkeypatch.setitem(glue_tasks.PROCESSORS, name, type("_Mine", (_Own,), attributes))
         flags = classifier_options.ClassifierOptions(
-            task_name="own", data_dir=str(tmp_path), do_eval=True
+            task_name=name, data_dir=str(tmp_path), do_eval=True, positive_label=positive_label
         )
         return classifier_data.ClassifierData(flags)
 
@@ -221,6 +221,20 @@ def test_a_processor_with_invalid_attributes(own, attributes, message):
     with pytest.raises(errors.UserError, match=f"^--task_name=own: _Mine.*{message}") as found:
         own(**attributes)
     assert "\n" not in str(found.value)
+
+
+def test_the_label_of_f1(own, tmp_path, caplog):
+    """A processor of one's own has one, also in place of a task of GLUE; GLUE has defined its."""
+    caplog.set_level("INFO")
+    for name in ("own", "mrpc"):
+        assert (own(name).f1_label, own(name, positive_label="a").f1_label) == ("b", "a")
+    assert own(labels=["only"], metrics=("f1",)).f1_label == "only"
+    assert own(labels=["a", "b", "c"]).f1_label == ""  # has no F1
+    own(positive_label="a").read(False, False)
+    assert caplog.text.count("eval_f1 is that of the label 'a' (--positive_label)") == 1
+    flags = {"task_name": "qqp", "data_dir": str(tmp_path), "positive_label": "0"}
+    with pytest.raises(errors.FlagError, match="eval_f1 of qqp is about '1', as GLUE defines it"):
+        classifier_data.ClassifierData(classifier_options.ClassifierOptions(**flags))
 
 
 @pytest.mark.parametrize(
