@@ -22,6 +22,8 @@ _log = logging.getLogger(__name__)
 # The original files of MRPC, with which GLUE's download script leaves a user.
 MRPC_FILES = ("msr_paraphrase_train.txt", "msr_paraphrase_test.txt")
 
+_BLANK = "without content"  # a reason to leave rows out
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -140,9 +142,11 @@ class TableProcessor(examples.DataProcessor):
                 "be those of the lines beside them: delete it, or write a row"
             )
         if row.is_blank:
-            return "that are blank"
+            return _BLANK
         if not table.is_short(row, needed):
             return ""
+        if part != "test" and not any(map(str.strip, row.fields)):  # spaces or tabs alone
+            return _BLANK
         if part == "train" and self.skip_bad_rows:
             return "with too few columns"
         cure = "; --skip_bad_rows leaves such rows out of training" if part == "train" else ""
@@ -272,6 +276,8 @@ class _Reader:
         self._needed = tables.cells_needed(columns)
         self._width = split.width if table.header is None else len(table.header)
         self._skipped_lines: dict[str, list[int]] = collections.defaultdict(list)  # by reason
+        if table.header_line > 1:
+            self._skipped_lines[_BLANK] += range(1, table.header_line)
         self._long_lines: list[int] = []
         self._surrogate_lines: list[int] = []
         self._empty_lines: list[int] = []
@@ -367,26 +373,27 @@ class _Reader:
         if header is None:
             return
         if len(header) < self._needed:
-            raise table.short_row_error(tables.Row(1, header), self._needed)
+            raise table.short_row_error(tables.Row(table.header_line, header), self._needed)
         if tables.column_number(split.text_a) is None:
             return  # the columns were found by name, so it is a header
         for column, name in zip((self._text_a, self._text_b), split.names, strict=False):
             if isinstance(column, int) and header[column].lower() != name.lower():
                 warning = (
-                    "%s:1: taken as the header, but column %d is %s, not %r; is it a row of data, "
-                    "or the file of another task?"
+                    "%s:%d: taken as the header, but column %d is %s, not %r; is it a row of "
+                    "data, or the file of another task?"
                 )
-                _log.warning(warning, table.path, column, tables.excerpt(header[column]), name)
+                found = tables.excerpt(header[column])
+                _log.warning(warning, table.path, table.header_line, column, found, name)
                 return
         if self._has_valid_label(header) or _is_number(header[0]):
             text = tables.excerpt("\t".join(header))
-            warning = "%s:1: taken as the header, but it looks like a row of data: %s"
-            _log.warning(warning, table.path, text)
+            warning = "%s:%d: taken as the header, but it looks like a row of data: %s"
+            _log.warning(warning, table.path, table.header_line, text)
 
     def _has_valid_label(self, header: Sequence[str]) -> bool:
         if self._label is None or isinstance(self._label, tuple):
             return False
-        if not self._table.has_cell(tables.Row(1, header), self._label):
+        if not self._table.has_cell(tables.Row(self._table.header_line, header), self._label):
             return False
         try:
             return bool(self._processor.parse_label(header[int(self._label)]))
@@ -396,8 +403,8 @@ class _Reader:
     def _report(self, count: int) -> None:
         path, header = self._table.path, self._table.header
         for reason, lines in self._skipped_lines.items():
-            warning = "%s: left out %d rows %s (%s)"
-            _log.warning(warning, path, len(lines), reason, _format_lines(lines))
+            rows = f"{len(lines)} row{'s' * (len(lines) > 1)} {reason}"
+            _log.warning("%s: left out %s (%s)", path, rows, _format_lines(lines))
         if lines := self._empty_lines:
             pair = "" if self._text_b is None else ", or of a pair one"
             warning = "%s: %d of %d rows have no text%s (%s)"

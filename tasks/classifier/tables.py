@@ -59,6 +59,7 @@ class Table:
 
     Attributes:
       header: the names of the columns, or None.
+      header_line: number of its line, from 1: that of the first line that is not blank.
       has_keys: whether the cells of each row have keys.
 
     Raises:
@@ -72,13 +73,14 @@ class Table:
         self.path = path
         self.format = format or format_of(path)
         self.header: Sequence[str] | None = None
+        self.header_line = 1
         self.has_keys = self.format in _WITH_KEYS
         self._rows = _READERS[self.format](path) if not quote else _quoted(path, "\t", quote)
         if header and not self.has_keys:
             first = next((row for row in self._rows if not row.is_blank), None)
             if first is None:
                 raise errors.UserError(f"{path} is empty; expected a header line")
-            self.header = list(first.fields)
+            self.header, self.header_line = list(first.fields), first.line
 
     def __iter__(self) -> Iterator[Row]:
         return self._rows
@@ -110,7 +112,7 @@ class Table:
             count = f"{len(matches)} columns" if matches else "no column"
             hint = f" ({_HINTS[self.format]})" if len(self.header) == 1 else ""
             raise errors.UserError(
-                f"{self.path}:1: {flag}: {count} named {column!r}; the header has "
+                f"{self.path}:{self.header_line}: {flag}: {count} named {column!r}; the header has "
                 f"{names[:200]}{suggestion}{hint}"
             )
         return matches[0]
@@ -177,7 +179,7 @@ class Table:
     def _column_name(self, column: Column) -> str:
         if isinstance(column, str):
             return f"key {column!r}"
-        if self.header is not None and self.has_cell(Row(1, self.header), column):
+        if self.header is not None and self.has_cell(Row(self.header_line, self.header), column):
             return f"column {excerpt(self.header[column])}"
         return f"column {column}" + (", from 0" if column >= 0 else "")
 

@@ -9,11 +9,14 @@ as an object a line, as a list, or under "data", and nests them.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from command_line import errors
 from system import inputs, parquet_files
+
+_log = logging.getLogger(__name__)
 
 
 def load_questions(path: str) -> Any:
@@ -22,42 +25,80 @@ def load_questions(path: str) -> Any:
     Raises:
       errors.UserError: as ``load``; or a flat row of another layout.
     """
-    if path.endswith(".parquet"):
-        return _nested(list(parquet_files.read_rows(path)), path)
+    if path.lower().endswith(".parquet"):
+        numbered = enumerate(parquet_files.read_rows(path), 1)
+        return _nested(Node(row, path, f"row {number}") for number, row in numbered)
     data = inputs.read_bytes(path)
     first, _, rest = data.strip().partition(b"\n")
-    if first.endswith(b"}") and rest.lstrip().startswith(b"{"):  # an object a line
-        lines = enumerate(data.split(b"\n"), 1)
-        return _nested([parse(line, path, number=n) for n, line in lines if line.strip()], path)
+    if first.rstrip().endswith(b"}") and rest.lstrip().startswith(b"{"):  # an object a line
+        return _nested(parse_lines(data.removesuffix(b"\n").split(b"\n"), path, "context"))
     value = parse(data, path)
+    if isinstance(value, dict) and "context" in value and "question" in value:  # a single line
+        return _nested([Node(value, path)])
     rows: Any = value.get("data") if isinstance(value, dict) else value
-    is_flat = isinstance(rows, list) and rows and isinstance(rows[0], dict) and "context" in rows[0]
-    return _nested(rows, path) if is_flat else value
+    if not (isinstance(rows, list) and rows and isinstance(rows[0], dict) and "context" in rows[0]):
+        return value
+    key = "data" if isinstance(value, dict) else ""
+    return _nested(Node({key: rows}, path).objects(key))
 
 
-def _nested(rows: Sequence[Any], source: str) -> Any:
-    """Flat rows in the nested layout; neighbours with the same context share a paragraph."""
+def _nested(rows: Iterable["Node"]) -> Any:
+    """Flat rows in the nested layout; neighbours with the same context share a paragraph.
+
+    All types are checked here, where the place of a row in its file is known.
+    """
     paragraphs: list[dict[str, Any]] = []
-    for number, value in enumerate(rows):
-        if not isinstance(value, dict):
-            raise errors.UserError(f"{source}: row {number + 1} is not an object")
-        row = Node(value, source, f"row {number + 1}")
+    for row in rows:
         context = row.take("context", str)
-        qa = {key: value[key] for key in ("id", "question", "is_impossible") if key in value}
-        if value.get("answers") is not None:
-            answers = row.child("answers")
-            texts, starts = answers.take("text", list), answers.take("answer_start", list)
-            if len(texts) != len(starts):
-                raise errors.UserError(
-                    f"{answers.where} has {len(texts)} text and {len(starts)} answer_start; "
-                    "expected as many of both"
-                )
-            pairs = zip(texts, starts, strict=True)
-            qa["answers"] = [{"text": text, "answer_start": start} for text, start in pairs]
+        qa: dict[str, Any] = {"id": take_id(row), "question": row.take("question", str)}
+        if row.value.get("is_impossible") is not None:
+            qa["is_impossible"] = row.take("is_impossible", bool)
+        if row.value.get("answers") is not None:
+            qa["answers"] = _answers(row.child("answers"))
         if not paragraphs or paragraphs[-1]["context"] != context:
             paragraphs.append({"context": context, "qas": []})
         paragraphs[-1]["qas"].append(qa)
     return {"data": [{"paragraphs": paragraphs}]}
+
+
+def _answers(answers: "Node") -> list[dict[str, Any]]:
+    texts = [text for _, text in answers.items("text", str)]
+    starts = [start for _, start in answers.items("answer_start", int)]
+    if len(texts) != len(starts):
+        raise errors.UserError(
+            f"{answers.where} has {len(texts)} text and {len(starts)} answer_start; expected as "
+            "many of both"
+        )
+    pairs = zip(texts, starts, strict=True)
+    return [{"text": text, "answer_start": start} for text, start in pairs]
+
+
+def parse_lines(
+    lines: Iterable[bytes], path: str, key: str, layout: str = "SQuAD"
+) -> Iterator["Node"]:
+    """Yields the object in each line; blank lines before others are left out, with a warning.
+
+    Args:
+      lines: UTF-8 text.
+      path: the file, for messages.
+      key: that the first object should have, for messages.
+      layout: name of the expected layout, for messages.
+
+    Raises:
+      errors.UserError: naming the line that is not JSON, or not an object.
+    """
+    blank: list[int] = []
+    last = 0  # line with an object
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            blank.append(number)
+            continue
+        last = number
+        value = parse(line, path, layout, number)
+        yield top_level(value, f"{path}:{number}", key, layout)
+    between = [number for number in blank if number < last]
+    if between:
+        _log.warning("%s: left out blank lines: %s", path, errors.some(between))
 
 
 def load(path: str, layout: str = "SQuAD") -> Any:
@@ -104,6 +145,10 @@ _NAMES = {
     bool: "true or false",
     type(None): "null",
 }
+
+
+def _name(value: Any) -> str:
+    return _NAMES.get(type(value), type(value).__name__)  # Parquet has bytes, dates and more
 
 
 class Node(NamedTuple):
@@ -161,7 +206,7 @@ class Node(NamedTuple):
     def _check(self, value: Any, expected: type, path: str) -> None:
         if type(value) is not expected:
             raise errors.UserError(
-                f"{self.source}: {path} is {_NAMES[type(value)]}; expected {_NAMES[expected]}"
+                f"{self.source}: {path} is {_name(value)}; expected {_NAMES[expected]}"
             )
 
 
@@ -169,7 +214,7 @@ def top_level(data: Any, source: str, key: str = "data", layout: str = "SQuAD") 
     """The top level of a parsed file, which should be an object with a key."""
     if not isinstance(data, dict):
         raise errors.UserError(
-            f"{source}: the top level is {_NAMES[type(data)]}; expected an object with the key "
+            f"{source}: the top level is {_name(data)}; expected an object with the key "
             f"{key!r} (the layout of {layout})"
         )
     return Node(data, source, layout=layout)

@@ -69,15 +69,11 @@ def _warn(path: str, count: int, unanswered: list[str], mismatched: list[str]) -
 
 
 def _contexts(path: str) -> Iterator[json_layout.Node]:
-    """The contexts of a file, one a line."""
-    for number, line in enumerate(inputs.read_lines(path), start=1):
-        if not line.strip():
-            continue
-        item = json_layout.parse(line, path, _LAYOUT, number)
-        node = json_layout.top_level(item, f"{path}:{number}", "context", _LAYOUT)
-        if number == 1 and "header" in node.value:
-            continue
-        yield node
+    """The contexts of a file, one a line, without its header."""
+    nodes = json_layout.parse_lines(inputs.read_lines(path), path, "context", _LAYOUT)
+    for index, node in enumerate(nodes):
+        if index or "header" not in node.value:
+            yield node
 
 
 def _new_id(question: json_layout.Node, ids: set[str]) -> str:

@@ -148,8 +148,8 @@ def test_rows_that_are_left_out_make_no_labels(write, caplog):
     processor = _custom(**options, skip_bad_rows=True)
     assert processor.get_labels() == ["a", "b"]
     assert [example.label for example in processor.get_train_examples("")] == ["a", "b", "b"]
-    assert "left out 1 rows with too few columns (line 4)" in caplog.text
-    assert "left out 1 rows that are blank (line 5)" in caplog.text
+    assert "left out 1 row with too few columns (line 4)" in caplog.text
+    assert "left out 1 row without content (line 5)" in caplog.text
     with pytest.raises(errors.UserError, match=r"a\.tsv:4: 1 column found, 2 needed: 'a line wit"):
         _custom(**options).get_labels()
 

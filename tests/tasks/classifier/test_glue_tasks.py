@@ -152,7 +152,7 @@ def test_snli_leaves_out_rows_without_gold_label(tmp_path, header, row, caplog):
         ("train-1", "neutral"),
         ("train-3", "entailment"),
     ]
-    assert "left out 1 rows labelled '-' (line 3)" in caplog.text
+    assert "left out 1 row labelled '-' (line 3)" in caplog.text
     test = processor.get_test_examples(str(tmp_path))
     assert [example.label for example in test] == ["neutral", None, "entailment"]
 

@@ -44,8 +44,8 @@ def test_bad_training_rows_may_be_left_out_and_are_counted(read, caplog):
     lines = (MRPC, "1\t1\t2\ta\tb", "1\t1\t2\ta", "", "0\t1\t2\tc\td")
     found = read("mrpc", "train", *lines, skip_bad_rows=True)
     assert [example.guid for example in found] == ["train-1", "train-4"]
-    assert "left out 1 rows with too few columns (line 3)" in caplog.text
-    assert "left out 1 rows that are blank (line 4)" in caplog.text
+    assert "left out 1 row with too few columns (line 3)" in caplog.text
+    assert "left out 1 row without content (line 4)" in caplog.text
     for part in ("dev", "test"):
         with pytest.raises(errors.UserError, match="4 columns found"):
             read("mrpc", part, *lines, skip_bad_rows=True)
@@ -204,10 +204,35 @@ def test_blank_lines_shift_no_predictions(tmp_path, name, blank, caplog):
         caplog.clear()
         found = _own(tmp_path, name, text, part)
         assert [(e.text_a, e.label) for e in found] == [("red", "0"), ("blue", "1")]
-        assert re.search(rf"left out \d rows that are blank \(lines? {line}\b", caplog.text)
+        assert re.search(rf"left out \d rows? without content \(lines? {line}\b", caplog.text)
     with pytest.raises(errors.UserError, match=rf"{name}:{line}: a blank line between others; "):
         _own(tmp_path, name, text, "test")
     assert len(_own(tmp_path, name, FILES[name].format("", ""), "test")) == 2
+
+
+@pytest.mark.parametrize(
+    "name, text, lines",
+    [
+        ("a.tsv", "\n\na\tb\tlabel\nred\tx\t0\n", "lines 1, 2"),
+        ("a.csv", "\r\na,b,label\r\n\r\nred,x,0\r\n", "lines 1, 3"),
+        ("a.tsv", "a\tb\tlabel\n  \nred\tx\t0\n\t\nred\tx\t1\n", "lines 2, 4"),
+        ("a.csv", "a,b,label\n \nred,x,0\n,\n", "lines 2, 4"),
+        ("a.jsonl", '\n \t\n{"a": "red", "b": "x", "label": 0}\n', "lines 1, 2"),
+    ],
+)
+def test_lines_of_white_space_and_before_the_header_are_blank(tmp_path, caplog, name, text, lines):
+    for part in ("train", "dev"):
+        caplog.clear()
+        assert {e.text_a for e in _own(tmp_path, name, text, part)} == {"red"}
+        assert f"left out 2 rows without content ({lines})" in caplog.text
+
+
+def test_the_line_of_the_header_is_named(tmp_path, caplog):
+    with pytest.raises(errors.UserError, match=r"a\.tsv:3: --text_b_column: no column named 'b'"):
+        _own(tmp_path, "a.tsv", "\n\na\tlabel\nred\t0\n", "dev")
+    found = _own(tmp_path, "a.tsv", "\na\tb\tlabel\nred\tx\n", "test")
+    assert len(found) == 1  # a blank line before the header shifts no predictions
+    assert "left out 1 row without content (line 1)" in caplog.text
 
 
 def test_rows_without_a_text_are_counted(tmp_path, caplog):
@@ -238,7 +263,7 @@ def test_rows_without_an_agreed_label_are_skipped(read, tmp_path, caplog, task):
     (tmp_path / f"dev_{part}.tsv").write_text("".join(f"{line}\n" for line in lines))
     found = glue_tasks.create_processor(task).get_dev_examples(str(tmp_path))
     assert [example.label for example in found] == ["entailment", "neutral"]
-    assert "left out 1 rows labelled '-' (line 3)" in caplog.text
+    assert "left out 1 row labelled '-' (line 3)" in caplog.text
 
 
 # --------------------------------------------------------------------------------------------------

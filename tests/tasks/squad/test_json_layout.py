@@ -160,19 +160,22 @@ FLAT = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("form", ["lines", "one line", "list", "data", "gzip", "parquet"])
+@pytest.mark.parametrize("form", ["lines", "crlf", "one", "list", "data", "gzip", "parquet"])
 def test_flat_rows_of_the_hub(tmp_path, form):
     path = tmp_path / ("rows.parquet" if form == "parquet" else "rows.json")
-    rows = FLAT[:1] if form == "one line" else FLAT
+    rows = FLAT[:1] if form == "one" else FLAT
+    text = "".join(json.dumps(row) + "\n" for row in rows)
     if form == "parquet":
         pyarrow = pytest.importorskip("pyarrow", reason="requirements-parquet.txt")
         parquet = pytest.importorskip("pyarrow.parquet")
         parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    elif form in ("lines", "gzip"):
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        path.write_bytes(gzip.compress(text.encode()) if form == "gzip" else text.encode())
+    elif form == "gzip":
+        path.write_bytes(gzip.compress(text.encode()))
+    elif form == "crlf":
+        path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
     else:
-        path.write_text(json.dumps({"data": rows} if form in ("data", "one line") else rows))
+        forms = {"list": json.dumps(rows), "data": json.dumps({"data": rows}, indent=1)}
+        path.write_text(forms.get(form, text))
     found = list(json_layout.paragraphs(json_layout.load_questions(str(path)), "f"))
     assert [node.value["context"] for node in found] == ["Rome is old", "Go"][: len(rows)]
     first, *rest = found[0].value["qas"]
@@ -186,15 +189,62 @@ def test_flat_rows_of_the_hub(tmp_path, form):
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"context": 7}, r"f: row 2\.context is a whole number; expected text"),
-        ({"answers": []}, r"f: row 2\.answers is a list; expected an object"),
-        ({"answers": {"text": ["x"], "answer_start": []}}, "has 1 text and 0 answer_start"),
-        ({"answers": {"text": ["x"]}}, "row 2.answers has no 'answer_start', only 'text'"),
+        ({"context": 7}, "context is a whole number; expected text"),
+        ({"id": None}, "id is null; expected text"),
+        ({"question": ["?"]}, "question is a list; expected text"),
+        ({"is_impossible": "no"}, "is_impossible is text; expected true or false"),
+        ({"answers": []}, "answers is a list; expected an object"),
+        ({"answers": {"text": ["x"], "answer_start": []}}, "answers has 1 text and 0 answer_s"),
+        ({"answers": {"text": ["x"]}}, "answers has no 'answer_start', only 'text'"),
+        (
+            {"answers": {"text": ["x"], "answer_start": ["0"]}},
+            "answers.answer_start[0] is text; expected a whole number",
+        ),
     ],
 )
-def test_flat_rows_of_another_layout(change, message):
-    with pytest.raises(errors.UserError, match=message):
-        json_layout._nested([FLAT[0], {**FLAT[1], **change}], "f")
-    assert json_layout._nested([{**FLAT[0], "answers": None}], "f")["data"]
-    with pytest.raises(errors.UserError, match="f: row 2 is not an object"):
-        json_layout._nested([FLAT[0], 7], "f")
+def test_flat_rows_of_another_layout(tmp_path, change, message):
+    """Lines are named by their number, rows of a list by their index."""
+    path = tmp_path / "f.json"
+    rows = [FLAT[0], {**FLAT[1], **change}]
+    places = {
+        f"{path}:3: ": "\n\n".join(map(json.dumps, rows)),
+        f"{path}: data[1].": json.dumps({"data": rows}),
+        f"{path}: [1].": json.dumps(rows),
+    }
+    for place, text in places.items():
+        path.write_text(text)
+        with pytest.raises(errors.UserError) as caught:
+            json_layout.load_questions(str(path))
+        assert str(caught.value).startswith(f"{place}{message}"), caught.value
+
+
+def test_flat_rows_that_are_no_objects(tmp_path):
+    path = tmp_path / "f.json"
+    for text, message in (
+        (json.dumps([FLAT[0], 7]), f"{path}: [1] is a whole number; expected an object"),
+        (f"{json.dumps(FLAT[0])}\n{{7}}", f"{path}:2: not JSON"),
+    ):
+        path.write_text(text)
+        with pytest.raises(errors.UserError) as caught:
+            json_layout.load_questions(str(path))
+        assert message in str(caught.value)
+
+
+def test_parquet_rows_of_another_layout(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow", reason="requirements-parquet.txt")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "f.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist([{**FLAT[0], "context": b"Rome"}]), path)
+    with pytest.raises(errors.UserError, match="row 1.context is bytes; expected text"):
+        json_layout.load_questions(str(path))
+
+
+def test_blank_lines_are_told(tmp_path, caplog):
+    path = tmp_path / "f.jsonl"
+    lines = list(map(json.dumps, FLAT))
+    path.write_text(f"\n{lines[0]}\n \n{lines[1]}\r\n{lines[2]}\n\n\n")
+    assert json_layout.load_questions(str(path))["data"]
+    assert "f.jsonl: left out blank lines: 1, 3" in caplog.text.splitlines()[0]
+    caplog.clear()
+    path.write_text("\n".join([*lines, "", ""]))
+    assert json_layout.load_questions(str(path))["data"] and not caplog.text

@@ -36,8 +36,17 @@ def test_contexts_questions_and_first_places(tmp_path, name, caplog):
         [{"text": "Zoë", "answer_start": 0}],
     ]
     assert [qa["id"] for p in paragraphs for qa in p["qas"]] == ["a", "b"]
+    assert "blank" not in caplog.text
     message = "1 of 3 questions have no detected answer and are left out: c"
     assert message in caplog.text
+
+
+def test_blank_lines_are_told(tmp_path, caplog):
+    lines = [json.dumps({"header": {}}), "", json.dumps({"context": "abc", "qas": [
+        _mrqa_question("a", [0, 2])]}), ""]  # fmt: skip
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    assert mrqa.read(str(tmp_path / "a.jsonl"))["data"]
+    assert "a.jsonl: left out blank lines: 2" in caplog.text
 
 
 @pytest.mark.parametrize(
