@@ -280,6 +280,23 @@ def _is_control(char: str) -> bool:
     return unicodedata.category(char) in ("Cc", "Cf") and char not in "\t\n\r"
 
 
+# Characters without a glyph that have the categories of letters and marks: joiners, fillers and
+# variation selectors.
+_INVISIBLE = re.compile(
+    "[\0\ufffd\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0"
+    "\U000e0100-\U000e01ef]"
+)
+
+
+def has_text(text: str) -> bool:
+    """Whether a text has a character that can be seen and that cleaning keeps."""
+    return any(  # usually the first character decides
+        unicodedata.category(char) not in ("Cc", "Cf", "Zs", "Zl", "Zp")
+        and not _INVISIBLE.match(char)
+        for char in text
+    )
+
+
 def _is_punctuation(char: str) -> bool:
     # All ASCII symbols count as punctuation ("$", "^"), whatever Unicode calls them.
     return ("!" <= char <= "~" and not char.isalnum()) or unicodedata.category(char)[0] == "P"

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import tokenization
 from command_line import errors
 from system import inputs
 from tasks.classifier import examples, tables
@@ -313,7 +314,8 @@ class _Reader:
         text_b = None
         if self._text_b is not None:
             text_b = "" if table.is_null(row, self._text_b) else self._text(row, self._text_b)
-        if not text_a.strip() or (text_b is not None and not text_b.strip()):
+        texts = (text_a,) if text_b is None else (text_a, text_b)
+        if not all(map(tokenization.has_text, texts)):
             self._empty_lines.append(row.line)
         return examples.InputExample(f"{split.guid}-{name}", text_a, text_b, label)
 

@@ -9,10 +9,10 @@ import dataclasses
 import logging
 import random
 import re
-import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import tokenization
 from command_line import errors
 from tasks.squad import json_layout
 from tasks.squad import options as squad_options
@@ -191,6 +191,7 @@ class _Reader:
     policy: str
     summary: Summary = dataclasses.field(default_factory=Summary)
     warned: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    emptied: list[str] = dataclasses.field(default_factory=list)  # ids of those with empty answers
 
     def examples(self, qa: json_layout.Node, paragraph: int, context: str) -> list[Question]:
         """The examples of one question: one, or in training possibly none or several."""
@@ -204,8 +205,10 @@ class _Reader:
             self.summary.impossible += 1
             return [question._replace(is_impossible=True)]
         answers = list(qa.objects("answers"))
-        if self.version_2 and answers and not any(_has_text(a.take("text", str)) for a in answers):
+        texts = [answer.take("text", str) for answer in answers]
+        if self.version_2 and texts and not any(map(tokenization.has_text, texts)):
             self.summary.impossible += 1
+            self.emptied.append(qas_id)
             return [question._replace(is_impossible=True)]
         self._check_number(len(answers), f"{qa.where} (id {qas_id})")
         return self._answered(question, answers, context)
@@ -259,7 +262,7 @@ class _Reader:
         return [question._replace(start=start, end=end) for start, end in spans]
 
     def report(self, contexts: Sequence[str], questions: Sequence[Question]) -> None:
-        """Logs other irregularities of the file: repeated ids, empty contexts, unused answers."""
+        """Logs other irregularities of the file: repeated ids, empty texts, unused answers."""
         first: dict[str, Question] = {}
         repeated = []
         for question in questions:
@@ -272,10 +275,11 @@ class _Reader:
             counts = len(questions), len(first)
             line = "%s: %d questions, %d ids%s; repeated: %s"
             _log.warning(line, self.source, *counts, effect, errors.some(repeated))
-        empty = [q.qas_id for q in questions if not _has_text(contexts[q.paragraph])]
-        if empty:
-            line = "%s: the context is empty for questions %s"
-            _log.warning(line, self.source, errors.some(empty))
+        self._report_empty("context", [(q.qas_id, contexts[q.paragraph]) for q in questions])
+        self._report_empty("question", [(q.qas_id, q.text) for q in questions])
+        if ids := self.emptied:
+            line = "%s: %d of %d questions have an empty answer and count as unanswerable: %s"
+            _log.warning(line, self.source, len(ids), self.summary.questions, errors.some(ids))
         if not self.is_training and not self.version_2 and self.summary.impossible:
             line = (
                 "%s has %d unanswerable questions (is_impossible), but each will get an answer; "
@@ -283,13 +287,14 @@ class _Reader:
             )
             _log.warning(line, self.source, self.summary.impossible)
 
-
-def _has_text(text: str) -> bool:
-    """Whether cleaning leaves anything of a text; usually the first character decides."""
-    return any(
-        char not in "\0\ufffd" and unicodedata.category(char) not in ("Cc", "Cf", "Zs")
-        for char in text
-    )
+    def _report_empty(self, what: str, texts: Iterable[tuple[str, str]]) -> None:
+        empty = list(
+            dict.fromkeys(qas_id for qas_id, text in texts if not tokenization.has_text(text))
+        )
+        if empty:
+            line = "%s: the %s of %d of %d questions is empty: %s"
+            counts = len(empty), self.summary.questions
+            _log.warning(line, self.source, what, *counts, errors.some(empty))
 
 
 def locate_answer(context: str, text: str, start: int) -> tuple[int, int] | str:
@@ -305,7 +310,7 @@ def locate_answer(context: str, text: str, start: int) -> tuple[int, int] | str:
       Start and end, without surrounding white space; or the reason why it is not found.
     """
     parts = text.split()
-    if not parts or not _has_text(text):
+    if not parts or not tokenization.has_text(text):
         return "the answer is empty"
     if not 0 <= start < len(context):
         return "answer_start is outside the context"

@@ -236,12 +236,12 @@ def test_the_line_of_the_header_is_named(tmp_path, caplog):
 
 
 def test_rows_without_a_text_are_counted(tmp_path, caplog):
-    text = "a\tb\tlabel\n\tx\t0\nred\t \t1\nred\tx\t1\n"
-    assert len(_own(tmp_path, "a.tsv", text, "dev")) == 3
-    assert "2 of 3 rows have no text, or of a pair one (lines 2, 3)" in caplog.text
+    text = "a\tb\tlabel\n\tx\t0\nred\t \t1\nred\tx\t1\nred\t\u200b\t1\n"
+    assert len(_own(tmp_path, "a.tsv", text, "dev")) == 4
+    assert "3 of 4 rows have no text, or of a pair one (lines 2, 3, 5)" in caplog.text
     caplog.clear()
     _own(tmp_path, "a.tsv", text, "dev", text_b_column="")
-    assert "1 of 3 rows have no text (line 2)" in caplog.text
+    assert "1 of 4 rows have no text (line 2)" in caplog.text
 
 
 def test_a_second_text_of_null_is_none(tmp_path):

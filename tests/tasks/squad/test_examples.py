@@ -184,9 +184,11 @@ def test_ids_that_occur_twice(caplog):
     assert "2 questions, 1 ids; repeated: a" in caplog.text
 
 
-@pytest.mark.parametrize("text", ["\u200b", "", " ", "\xad\ufeff", "\u200b \u200b"])
-def test_an_answer_without_a_visible_character(text):
-    context = "go \u200bhome \xad\ufeff \u200b \u200b"
+@pytest.mark.parametrize(
+    "text", ["\u200b", "", " ", "\xad\ufeff", "\u200b \u200b", "\u2028", "\ufe0f", "\u3164"]
+)
+def test_an_answer_without_a_visible_character(text, caplog):
+    context = "go \u200bhome \xad\ufeff \u200b \u200b \u2028\ufe0f\u3164"
     start = max(context.find(text), 0)
     both = [squad_files.question("none", (text, start)), squad_files.question("q", ("go", 0))]
     examples = _train(context, *both)
@@ -196,6 +198,14 @@ def test_an_answer_without_a_visible_character(text):
         qas = [squad_files.question("none", (text, start), **more), both[1]]
         examples = _train(context, *qas, version_2_with_negative=True)
         assert [q.is_impossible for q in examples.questions] == [True, False]
+        assert "1 of 2 questions have an empty answer and count as unanswerable: none" in caplog.text
+
+
+def test_questions_without_a_text_are_counted(caplog):
+    texts = {"a": "", "b": "\u200b", "c": "what ?"}
+    qas = [{**squad_files.question(key), "question": text} for key, text in texts.items()]
+    squad_examples.parse(squad_files.data((ROME, qas)), "f", is_training=False)
+    assert "f: the question of 2 of 3 questions is empty: a, b" in caplog.text
 
 
 @pytest.mark.parametrize("context", ["", " \n", "\u200b\xa0\xad", "\ufffd\0"])
@@ -205,7 +215,7 @@ def test_empty_context(caplog, context):
     )
     examples = squad_examples.parse(data, "f", is_training=False)
     assert [q.qas_id for q in examples.questions] == ["a", "b"]
-    assert "the context is empty for questions a" in caplog.text
+    assert "the context of 1 of 2 questions is empty: a" in caplog.text
 
 
 def test_nothing_to_do():
