@@ -153,24 +153,39 @@ class TableProcessor(examples.DataProcessor):
         cure = "; --skip_bad_rows leaves such rows out of training" if part == "train" else ""
         raise table.short_row_error(row, needed, cure)
 
-    def is_of_set(self, part: str, table: tables.Table, row: tables.Row) -> bool:
-        """Whether a row is of a set: the original training file of MRPC holds the dev set, too."""
-        if part == "test" or os.path.basename(table.path).removesuffix(".gz") != MRPC_FILES[0]:
-            return True
-        is_dev = tuple(table.cell(row, column) for column in (1, 2)) in self._mrpc_dev_ids(table)
-        return is_dev == (part == "dev")
+    def rows(self, part: str, table: tables.Table) -> Iterator[tables.Row]:
+        """The rows of a table that are of a set.
 
-    @functools.cache  # noqa: B019 - a processor lives as long as its run
-    def _mrpc_dev_ids(self, table: tables.Table) -> frozenset[tuple[str, ...]]:
-        """The pairs of ids of the dev set, which GLUE's dev_ids.tsv lists."""
+        The original training file of MRPC holds the dev set, too. GLUE's dev_ids.tsv lists it.
+
+        Raises:
+          errors.UserError: the list is missing, or is not about this file.
+        """
+        name = os.path.basename(table.path).removesuffix(".gz")
+        if self.spec.name != "mrpc" or name != MRPC_FILES[0]:
+            return iter(table)
+        return self._mrpc_rows(part, table)
+
+    def _mrpc_rows(self, part: str, table: tables.Table) -> Iterator[tables.Row]:
         path = os.path.join(os.path.dirname(table.path), "dev_ids.tsv")
         if not inputs.is_file(path):
             raise errors.UserError(
                 f"{path} is missing; GLUE's dev set of MRPC is the rows of {MRPC_FILES[0]} whose "
                 "two ids it lists"
             )
-        rows = tables.Table(path, header=False)
-        return frozenset(tuple(list(row.fields)[:2]) for row in rows if not row.is_blank)
+        listed = {tuple(row.fields)[:2] for row in tables.Table(path, False) if not row.is_blank}
+        missing = set(listed)
+        for row in table:
+            ids = tuple(row.fields)[1:3]
+            missing.discard(ids)
+            if (ids in listed) == (part == "dev"):
+                yield row
+        if missing or not listed:
+            such = " ".join(map(str, min(missing, default=())))[:40]
+            raise errors.UserError(
+                f"{path}: {len(missing)} of {len(listed)} pairs of ids ({such!r}) are not in "
+                f"{MRPC_FILES[0]}; expected GLUE's list of MRPC's dev set"
+            )
 
     def parse_label(self, text: str) -> str | list[str]:
         """The label in the text of a cell.
@@ -285,7 +300,8 @@ class _Reader:
 
     def read(self) -> list[examples.InputExample]:
         self._check_header()
-        found = list(filter(None, map(self._example, self._table)))
+        rows = self._processor.rows(self._part, self._table)
+        found = list(filter(None, map(self._example, rows)))
         self._report(len(found))
         return found
 
@@ -293,8 +309,6 @@ class _Reader:
         table, split = self._table, self._split
         if reason := self._processor.skip_reason(self._part, table, row, self._needed):
             self._skipped_lines[reason].append(row.line)
-            return None
-        if not self._processor.is_of_set(self._part, table, row):
             return None
         if not table.has_keys:
             self._width = self._width or len(row.fields)
@@ -306,7 +320,9 @@ class _Reader:
                 return None
         label = self._parse_label(row)
         if label is not None and label == self._processor.spec.skipped_label:
-            self._skipped_lines[f"labelled {label!r}"].append(row.line)
+            assert self._label is not None and not isinstance(self._label, tuple)
+            text = table.cell(row, self._label)  # on the hub -1
+            self._skipped_lines[f"labelled {text!r}"].append(row.line)
             return None
         column = split.guid_column
         name = row.line - 1 if column is None else table.cell(row, column)

@@ -335,8 +335,24 @@ def test_the_original_files_of_mrpc(tmp_path):
     dev = processor.get_dev_examples(str(tmp_path))
     assert [(e.text_a, e.text_b, e.label) for e in dev] == [("first 1", "second 1", "1")]
     assert len(processor.get_test_examples(str(tmp_path))) == 3
+    for text, message in (
+        ("3\t4\n7\t8\n9\t9\n", r"2 of 3 pairs of ids \('7 8'\) are not in msr_para"),
+        ("<html>not found</html>\n", r"1 of 1 pairs of ids \('<html>not found"),
+        ("", "0 of 0 pairs of ids"),
+    ):
+        (tmp_path / "dev_ids.tsv").write_text(text)
+        for part in ("train", "dev"):
+            with pytest.raises(errors.UserError, match=rf"dev_ids\.tsv: {message}"):
+                getattr(processor, f"get_{part}_examples")(str(tmp_path))
     (tmp_path / "dev.tsv").write_text(f"{MRPC}\n{rows}")  # GLUE's own file comes first
     assert len(processor.get_dev_examples(str(tmp_path))) == 3
+
+
+def test_other_tasks_read_all_of_a_file_that_has_the_name_of_mrpc(tmp_path):
+    rows = f"{MRPC}\n1\t1\t2\ta\tb\n0\t3\t4\tc\td\n"
+    columns = {"text_a_column": "3", "text_b_column": "4", "label_column": "0"}
+    name = "msr_paraphrase_train.txt"
+    assert len(_own(tmp_path, name, rows, "train", has_header=True, **columns)) == 2
 
 
 def test_a_column_for_each_label(tmp_path):

@@ -198,7 +198,9 @@ def test_an_answer_without_a_visible_character(text, caplog):
         qas = [squad_files.question("none", (text, start), **more), both[1]]
         examples = _train(context, *qas, version_2_with_negative=True)
         assert [q.is_impossible for q in examples.questions] == [True, False]
-        assert "1 of 2 questions have an empty answer and count as unanswerable: none" in caplog.text
+        assert (
+            "1 of 2 questions have an empty answer and count as unanswerable: none" in caplog.text
+        )
 
 
 def test_questions_without_a_text_are_counted(caplog):
