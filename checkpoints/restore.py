@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from checkpoints import file_names, hugging_face, manager, matching, tf_checkpoint
 from command_line import errors
+from system import inputs
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +45,8 @@ def open_checkpoint(path: str, flag: str = "--init_checkpoint") -> tf_checkpoint
         if prefix != path and exists(path) and not exists(prefix):
             raise errors.UserError(f"{prefix}.index is missing beside it")
         if exists(prefix):
+            if (kind := inputs.how_packed(prefix)).startswith("compressed"):
+                raise errors.UserError(kind)
             return tf_checkpoint.Checkpoint(prefix)
         raise errors.UserError(f"not found{_suggest(path)}")
     except errors.UserError as error:

@@ -12,6 +12,7 @@ import io
 import itertools
 import logging
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from typing import IO, Any
@@ -19,6 +20,18 @@ from typing import IO, Any
 from command_line import errors
 
 _log = logging.getLogger(__name__)
+
+# How files begin that are not text but hold some, and what they are.
+_GZIP = rb"\x1f\x8b"
+_PACKED = {
+    _GZIP: "compressed with gzip; unpack it with gunzip",
+    rb"BZh[1-9]1AY&SY": "compressed with bzip2; unpack it with bunzip2",
+    rb"\xfd7zXZ\0": "compressed with xz; unpack it with unxz",
+    rb"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it with unzstd",
+    rb"PK\x03\x04": "a zip archive or a spreadsheet; unpack it with unzip, or save it as CSV",
+    rb"PAR1\x15": "a Parquet file, which is read as a table or as questions if its name ends in "
+    ".parquet",
+}
 
 
 def expand(flag: str, patterns: str) -> list[str]:
@@ -141,11 +154,14 @@ def unpacked(path: str) -> Iterator[IO[bytes]]:
 
     Raises:
       errors.UserError: also while reading: the compressed data is damaged or cut short, or the name
-        ends in ``.gz`` but the file is not compressed.
+        ends in ``.gz`` but the file is not compressed; or it begins as files of other programs do.
     """
     with open_binary(path) as raw:
-        if not is_gzip(raw):
-            if path.endswith(".gz"):
+        kind = _how_packed(raw)
+        if kind and kind != _PACKED[_GZIP]:
+            raise errors.UserError(f"{path} is {kind}")
+        if not kind:
+            if path.lower().endswith(".gz"):
                 raise errors.UserError(
                     f"{path} is damaged or not a gzip file; make it again, or rename it if it is "
                     "plain text"
@@ -161,9 +177,18 @@ def unpacked(path: str) -> Iterator[IO[bytes]]:
             ) from None
 
 
-def is_gzip(file: Any) -> bool:
-    """Whether a file, buffered and at its beginning, is gzip-compressed."""
-    return file.peek(2)[:2] == b"\x1f\x8b"
+def how_packed(path: str) -> str:
+    """How a file is compressed by its first bytes, or which other program's it is, with the cure.
+
+    Empty for all other files. Only gzip is unpacked here, and only while reading text.
+    """
+    with open_binary(path) as file:
+        return _how_packed(file)
+
+
+def _how_packed(file: Any) -> str:
+    begin = file.peek(16)
+    return next((kind for pattern, kind in _PACKED.items() if re.match(pattern, begin)), "")
 
 
 def read_lines(path: str) -> Iterator[bytes]:

@@ -33,9 +33,8 @@ class CustomProcessor(table_processor.TableProcessor):
     def __init__(self, flags: classifier_options.ClassifierOptions) -> None:
         kind = _task_kind(flags)
         labels = _label_list(flags.labels)
-        label_columns = _label_columns(flags)
-        if label_columns:
-            labels = list(label_columns)
+        label_columns = _label_columns(flags, labels)
+        labels = list(label_columns or labels)
         _check_labels(labels, kind)
         columns = {flag: getattr(flags, flag) for flag in _COLUMN_FLAGS}
         needs_label = flags.train_file or flags.dev_file
@@ -105,9 +104,11 @@ class CustomProcessor(table_processor.TableProcessor):
                 counts.update(labels)
                 first_line_counts.update(labels if is_first else ())
                 rows += 1
+        where = ", ".join(train.files)
+        if not rows:
+            raise errors.UserError(f"{where} has no rows")
         _warn_about_labels(counts, first_line_counts, rows)
         found = sorted(counts)
-        where = ", ".join(train.files)
         if len(found) < (1 if self.kind == examples.MULTI_LABEL else 2):
             raise errors.UserError(
                 f"{where}: found the labels {found} only; expected two or more (is it the "
@@ -175,23 +176,34 @@ def read_labels(path: str) -> list[str]:
     return [line.strip() for line in label_files.read_labels(path) if line.strip()]
 
 
-def _label_columns(flags: classifier_options.ClassifierOptions) -> tuple[str, ...]:
-    """The names of --label_column where --multi_label has a column for each label; else none."""
+def _label_columns(
+    flags: classifier_options.ClassifierOptions, labels: Sequence[str]
+) -> tuple[str, ...]:
+    """The names of --label_column where --multi_label has a column for each label; else none.
+
+    They are in the order of ``labels``, which --labels or an earlier run gives, if it does.
+    """
     names = tuple(name.strip() for name in flags.label_column.split(",") if name.strip())
     if len(names) < 2 or not flags.multi_label:
         return ()
-    if flags.labels and not os.path.isfile(flags.labels):
-        raise errors.FlagError(
-            f"--labels={flags.labels} contradicts --label_column={flags.label_column}, whose "
-            "columns are the labels; leave it out"
-        )
+    about = f"--label_column={flags.label_column}"
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise errors.FlagError(f"{about} names {repeated[0]} twice; name each column once")
+    for flag in ("text_a_column", "text_b_column"):
+        if (name := getattr(flags, flag)) in names:
+            raise errors.FlagError(f"{about}: {name} is also the --{flag}; give columns of labels")
     numbers = [name for name in names if tables.column_number(name) is not None]
     if numbers:
         raise errors.FlagError(
-            f"--label_column={flags.label_column}: {numbers[0]} is a number; give the columns of "
-            "several labels by their names, which are the labels"
+            f"{about}: {numbers[0]} is a number; give the columns of several labels by their "
+            "names, which are the labels"
         )
-    return names
+    if labels and set(labels) != set(names):
+        raise errors.FlagError(
+            f"{about}: these columns are the labels, but the labels are {', '.join(labels)[:200]} "
+            f"(--labels={flags.labels}); give the columns of just these labels"
+        )
+    return tuple(labels) or names
 
 
 def _task_kind(flags: classifier_options.ClassifierOptions) -> str:

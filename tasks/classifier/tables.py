@@ -108,7 +108,7 @@ class Table:
         matches = [index for index, name in enumerate(self.header) if name == column]
         if len(matches) != 1:
             names = ", ".join(self.header)
-            suggestion = errors.suggest(str(column), list(self.header)) if not matches else ""
+            suggestion = _suggest(str(column), self.header) if not matches else ""
             count = f"{len(matches)} columns" if matches else "no column"
             hint = f" ({_HINTS[self.format]})" if len(self.header) == 1 else ""
             raise errors.UserError(
@@ -120,13 +120,13 @@ class Table:
     def has_cell(self, row: Row, column: Column) -> bool:
         """Whether a row has a cell in a column, given as ``column`` returns it."""
         if isinstance(row.fields, Mapping):
-            return row.fields.get(str(column)) is not None
+            return not _is_missing(row.fields.get(str(column)))
         number = int(column)
         return -len(row.fields) <= number < len(row.fields)
 
     def is_null(self, row: Row, column: Column) -> bool:
         """Whether a row has a key without a value, as JSON and Parquet can have."""
-        return isinstance(row.fields, Mapping) and row.fields.get(str(column), "") is None
+        return isinstance(row.fields, Mapping) and _is_missing(row.fields.get(str(column), ""))
 
     def is_short(self, row: Row, needed: int) -> bool:
         """Whether a row has fewer than ``needed`` cells; never where cells have keys."""
@@ -154,21 +154,25 @@ class Table:
         value = row.fields.get(key)
         if isinstance(value, str):
             return value
-        if value is None and key in row.fields:
+        if _is_missing(value) and key in row.fields:
             raise errors.UserError(
-                f"{self.path}:{row.line}: {key} is null; give it a value or leave the row out"
+                f"{self.path}:{row.line}: {key} is {json.dumps(value)}; give it a value or leave "
+                "the row out"
             )
         if value is None:
             keys = ", ".join(row.fields)
             raise errors.UserError(
                 f"{self.path}:{row.line}: no value for key {key!r}, only {keys[:200]}"
-                f"{errors.suggest(key, list(row.fields))}"
+                f"{_suggest(key, row.fields)}"
             )
-        if isinstance(value, dict) or (isinstance(value, list) and not lists):
+        if isinstance(value, dict | bytes) or (isinstance(value, list) and not lists):
+            found = value if isinstance(value, bytes) else json.dumps(value, default=str)
             raise errors.UserError(
-                f"{self.path}:{row.line}: {key} is {excerpt(json.dumps(value))}; expected text"
+                f"{self.path}:{row.line}: {key} is {excerpt(str(found))}; expected text"
             )
-        return json.dumps(value, default=str)  # 1, 3.8, true; a date of Parquet
+        if isinstance(value, bool | int | float | list):
+            return json.dumps(value, default=str)  # 1, 3.8, true
+        return str(value)  # a date or a decimal number of Parquet
 
     def cell_error(self, row: Row, column: Column, problem: object, cure: str) -> errors.UserError:
         """The error about a cell: file and line, the problem, the column, and the cure."""
@@ -191,6 +195,19 @@ class Table:
             f"{self.path}:{row.line}: {count} column{'s' * (count != 1)} found, {needed} needed: "
             f"{excerpt(joined)}; {_HINTS[self.format]}{cure}"
         )
+
+
+def _suggest(column: str, names: Iterable[str]) -> str:
+    """What may be meant by a column that does not exist."""
+    several = set(map(str.strip, column.split(",")))
+    if len(several) > 1 and several <= set(names):
+        return "; a column for each label needs --multi_label"
+    return errors.suggest(column, list(names))
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether it is null, or NaN, which some programs write instead."""
+    return value is None or value != value
 
 
 def has_keys(path: str) -> bool:
@@ -228,7 +245,7 @@ _FORMATS = {"csv": "csv", "jsonl": "json", "json": "json", "ndjson": "json", "pa
 
 def format_of(path: str) -> str:
     """The format of a table by its file name: "csv", "json", "parquet" or "tsv"."""
-    return _FORMATS.get(path.removesuffix(".gz").rsplit(".", 1)[-1].lower(), "tsv")
+    return _FORMATS.get(path.lower().removesuffix(".gz").rsplit(".", 1)[-1], "tsv")
 
 
 def _lines(path: str) -> Iterator[str]:

@@ -171,7 +171,7 @@ def corpus_size(paths: Iterable[str]) -> int | None:
     """Total bytes of the files; ``None`` if some are compressed or remote, so reading must tell."""
     total = 0
     for path in paths:
-        if "://" in path or path.endswith(".gz"):
+        if "://" in path or inputs.how_packed(path):
             return None
         total += os.path.getsize(path)
     return total

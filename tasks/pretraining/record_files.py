@@ -11,7 +11,7 @@ import tensorflow as tf
 from google.protobuf import message
 
 from command_line import errors
-from system import atomic_files, temporaries
+from system import atomic_files, inputs, temporaries
 from tasks.pretraining import records
 
 _log = logging.getLogger(__name__)
@@ -223,11 +223,6 @@ def _count_values(path: str, feature: records.Feature, column: tf.train.Feature)
 def _first_example(path: str) -> tf.train.Example | None:
     with tf.io.gfile.GFile(path, "rb") as file:
         header, size = file.read(LENGTH.size), file.size()
-    if header.startswith(b"\x1f\x8b"):
-        raise errors.UserError(
-            f"{path}: gzip-compressed, and records are read from any place in a file; unpack it "
-            "first, with gunzip"
-        )
     if not size:
         return None
     # TensorFlow would reserve memory for any length, and be killed. Checksums: 4 + 4 bytes.
@@ -236,10 +231,9 @@ def _first_example(path: str) -> tf.train.Example | None:
         record = next(iter(tf.data.TFRecordDataset(path))) if fits else None
     except (tf.errors.DataLossError, StopIteration):
         record = None
-    if record is None:
-        raise errors.UserError(
-            f"{path}: not a TFRecord file, or damaged, or not yet completely written"
-        )
+    if record is None:  # not before: the length of a record may begin as gzip files do
+        unknown = "not a TFRecord file, or compressed, or damaged, or not yet completely written"
+        raise errors.UserError(f"{path}: {inputs.how_packed(path) or unknown}")
     try:
         return tf.train.Example.FromString(record.numpy())
     except message.DecodeError:

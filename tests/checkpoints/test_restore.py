@@ -1,5 +1,6 @@
 """Opening what a flag names, and loading it into variables."""
 
+import gzip
 import json
 import logging
 import os
@@ -388,3 +389,12 @@ def test_a_training_checkpoint_written_by_tf_1_15(shared):
 
     without = restore.open_checkpoint(str(folder))  # the initial weights: a single *.index
     assert set(without.shapes) == set(expected)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors.gz", "bert_model.ckpt"])
+def test_a_compressed_file_is_named(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(b"weights"))
+    assert tiny.error(restore.open_checkpoint, str(path)) == (
+        f"--init_checkpoint={path}: compressed with gzip; unpack it with gunzip"
+    )

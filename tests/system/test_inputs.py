@@ -1,10 +1,14 @@
 """Input patterns and lines."""
 
+import bz2
 import gzip
+import io
+import lzma
 import os
 import pathlib
 import subprocess
 import sys
+import zipfile
 
 import pytest
 
@@ -88,6 +92,27 @@ def test_gzip_is_told_by_its_first_bytes(tmp_path):
     assert inputs.read_bytes(str(tmp_path / "plain.txt")) == TEXT
     (tmp_path / "short.txt").write_bytes(b"\x1f")
     assert inputs.read_bytes(str(tmp_path / "short.txt")) == b"\x1f"
+
+
+def test_files_of_other_programs_are_named(tmp_path):
+    """Compressed in another way, or not text at all."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("t.txt", TEXT)
+    for name, content, message in (
+        ("t.zip", archive.getvalue(), "a zip archive or a spreadsheet; unpack it with unzip"),
+        ("t.bz2", bz2.compress(TEXT), "compressed with bzip2; unpack it with bunzip2"),
+        ("t.xz", lzma.compress(TEXT), "compressed with xz; unpack it with unxz"),
+        ("t.zst", b"\x28\xb5\x2f\xfd\x20", "compressed with zstd; unpack it with unzstd"),
+        ("t.txt", b"PAR1\x15\x04", "a Parquet file, which is read as a table or as questions if"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        for read in (inputs.read_bytes, lambda path: list(inputs.read_lines(path))):
+            with pytest.raises(errors.UserError, match=f"{name} is {message}"):
+                read(str(tmp_path / name))
+    for text in (b"PK", b"BZh9 is a word", b"PAR1"):
+        (tmp_path / "t.txt").write_bytes(text)
+        assert inputs.read_bytes(str(tmp_path / "t.txt")) == text
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,14 @@ def test_the_same_table_in_three_formats(write):
         assert examples.metrics_of(processor) == ("accuracy", "f1", "matthews")
 
 
+@pytest.mark.parametrize("text", ["", "[]", "\n \n"])
+def test_files_without_rows(write, text):
+    processor = _custom(train_file=write("a.json", text))
+    for read in (processor.get_labels, lambda: processor.get_train_examples("")):
+        with pytest.raises(errors.UserError, match=r"a\.json has no rows"):
+            read()
+
+
 def test_columns_by_number(write):
     path = write("a.tsv", "1\tfirst\n0\tsecond\n")
     processor = _custom(train_file=path, text_a_column="1", label_column="0")
@@ -173,7 +181,7 @@ def test_regression(write):
     assert processor.get_labels() == [] and processor.kind == examples.REGRESSION
     assert examples.metrics_of(processor) == ("pearson", "spearman")
     path = write("b.jsonl", '{"text": "a", "label": NaN}\n')
-    with pytest.raises(errors.UserError, match=r"b\.jsonl:1: label 'NaN' is not a finite number"):
+    with pytest.raises(errors.UserError, match=r"b\.jsonl:1: label is NaN; give it a value"):
         _custom(train_file=path, regression=True).get_train_examples("")
     path = write("c.jsonl", '{"text": "a", "label": 3.4028235e38}\n{"text": "b", "label": 1e39}\n')
     with pytest.raises(

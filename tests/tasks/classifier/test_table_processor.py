@@ -1,5 +1,7 @@
 """Rows, labels and headers that do not fit their task."""
 
+import datetime
+import decimal
 import gzip
 import json
 import logging
@@ -187,7 +189,8 @@ FILES = {
 
 def _own(tmp_path, name: str, text: str, part: str, **flags):
     path = tmp_path / name
-    path.write_text(text)
+    if text is not None:  # else it is there
+        path.write_text(text)
     columns = {"text_a_column": "a", "text_b_column": "b", "label_column": "label"}
     files = {f"{part}_file": str(path), "labels": "0,1"}
     options = classifier_options.ClassifierOptions(**{**columns, **files, **flags})
@@ -244,12 +247,13 @@ def test_rows_without_a_text_are_counted(tmp_path, caplog):
     assert "1 of 4 rows have no text (line 2)" in caplog.text
 
 
-def test_a_second_text_of_null_is_none(tmp_path):
-    rows = '{"a": "x", "b": null, "label": 1}\n{"a": "x", "b": "y", "label": 0}\n'
+@pytest.mark.parametrize("null", ["null", "NaN"])
+def test_a_second_text_of_null_is_none(tmp_path, null):
+    rows = f'{{"a": "x", "b": {null}, "label": 1}}\n{{"a": "x", "b": "y", "label": 0}}\n'
     assert [e.text_b for e in _own(tmp_path, "a.jsonl", rows, "dev")] == ["", "y"]
-    for null in ('"a": null, "b": "y", "label": 1', '"a": "x", "b": "y", "label": null'):
-        with pytest.raises(errors.UserError, match=r"a\.jsonl:1: \w+ is null; give it a value"):
-            _own(tmp_path, "a.jsonl", f"{{{null}}}\n", "dev")
+    for row in ('"a": {}, "b": "y", "label": 1', '"a": "x", "b": "y", "label": {}'):
+        with pytest.raises(errors.UserError, match=rf"a\.jsonl:1: \w+ is {null}; give it a value"):
+            _own(tmp_path, "a.jsonl", f"{{{row.format(null)}}}\n", "dev")
     with pytest.raises(errors.UserError, match=r"a\.jsonl:1: no value for key 'b'"):
         _own(tmp_path, "a.jsonl", '{"a": "x", "label": 1}\n', "dev")
 
@@ -367,12 +371,32 @@ def test_a_column_for_each_label(tmp_path):
         _own(tmp_path, "a.tsv", "a\tb\tsport\tart\nred\tx\t1\t2\n", "train", **columns)
     with pytest.raises(errors.UserError, match="no column named 'art'"):
         _own(tmp_path, "a.tsv", "a\tb\tsport\nred\tx\t1\n", "train", **columns)
-    with pytest.raises(
-        errors.FlagError, match="--labels=x,y contradicts --label_column=sport, art"
+    for changes, message in (
+        ({"labels": "x,y"}, r"art: these columns are the labels, but the labels are x, y \(--lab"),
+        ({"labels": "sport,art,x"}, "but the labels are sport, art, x"),
+        ({"label_column": "2,3"}, "--label_column=2,3: 2 is a number; give the columns"),
+        ({"label_column": "art,art"}, "--label_column=art,art names art twice"),
+        ({"label_column": "art,b"}, "--label_column=art,b: b is also the --text_b_column"),
     ):
-        _own(tmp_path, "a.tsv", text, "train", **{**columns, "labels": "x,y"})
-    with pytest.raises(errors.FlagError, match="2 is a number; give the columns"):
-        _own(tmp_path, "a.tsv", text, "train", **{**columns, "label_column": "2,3"})
+        with pytest.raises(errors.FlagError, match=message):
+            _own(tmp_path, "a.tsv", text, "train", **{**columns, **changes})
+
+
+def test_columns_of_labels_in_the_order_of_an_earlier_run(tmp_path):
+    (tmp_path / "labels.txt").write_text("art\nsport\n")
+    flags = {"label_column": "sport,art", "labels": str(tmp_path / "labels.txt")}
+    text = "a\tb\tsport\tart\nred\tx\t1\t0\nblue\ty\t1\t1\n"
+    found = _own(tmp_path, "a.tsv", text, "dev", multi_label=True, **flags)
+    assert [example.label for example in found] == [["sport"], ["art", "sport"]]
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.jsonl"])
+def test_several_columns_of_labels_without_the_flag(tmp_path, name):
+    text = "a\tb\tsport\tart\nx\ty\t1\t0\n"
+    if name == "a.jsonl":
+        text = '{"a": "x", "b": "y", "sport": 1, "art": 0}\n'
+    with pytest.raises(errors.UserError, match="a column for each label needs --multi_label"):
+        _own(tmp_path, name, text, "train", label_column="sport,art")
 
 
 @pytest.mark.parametrize(
@@ -388,6 +412,19 @@ def test_damaged_lists_of_objects(tmp_path, text, line, message):
     where = rf"a\.json:{line}: " if line else ""
     with pytest.raises(errors.UserError, match=f"{where}.*({message})"):
         _own(tmp_path, "a.json", text, "test", text_b_column="", label_column="")
+
+
+def test_values_of_parquet(tmp_path):
+    """Dates and decimal numbers are their text; bytes are nobody's text."""
+    texts = [datetime.date(2020, 1, 2), decimal.Decimal("3.80"), 7, True, "x"]
+    for text in texts:
+        _write_rows(tmp_path / "a.parquet", [{"a": text, "b": float("nan"), "label": 1}])
+        found = _own(tmp_path, "a.parquet", None, "dev")
+        assert (found[0].text_a, found[0].text_b) == (str(text).replace("T", "t"), "")
+    for value, shown in ((b"x", "\"b'x'\""), ({"y": datetime.date(2020, 1, 2)}, "2020-01-02")):
+        _write_rows(tmp_path / "a.parquet", [{"a": value, "b": "y", "label": 1}])
+        with pytest.raises(errors.UserError, match=rf"a\.parquet:1: a is .*{shown}.*; expected"):
+            _own(tmp_path, "a.parquet", None, "dev")
 
 
 def test_parquet_that_cannot_be_read(tmp_path, monkeypatch):

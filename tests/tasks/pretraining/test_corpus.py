@@ -1,5 +1,6 @@
 """Reading a corpus: lines, documents, and what is not text."""
 
+import gzip
 import json
 
 import pytest
@@ -47,6 +48,15 @@ def test_markup_of_an_extractor_is_counted(tmp_path, caplog):
     text = '<doc id="1" title="A">\nA is a letter.\n</doc>\n<doc id="2">\nB.\n</doc>\n'
     assert len(_lines(tmp_path / "a", text)) == 6
     assert "4 lines are the markup of a Wikipedia extractor" in caplog.text
+
+
+def test_the_size_of_a_compressed_corpus_is_unknown_whatever_its_name(tmp_path):
+    paths = [str(tmp_path / name) for name in ("a.txt", "b.txt")]
+    for path in paths:
+        (tmp_path / path).write_bytes(b"one\n")
+    assert corpus.corpus_size(paths) == 8
+    (tmp_path / "b.txt").write_bytes(gzip.compress(b"one\n"))
+    assert corpus.corpus_size(paths) is None
 
 
 @pytest.mark.parametrize("text", ["one\rtwo\rthree", "one\r\rtwo\r"])

@@ -6,6 +6,7 @@ import os
 import struct
 import subprocess
 import sys
+import zlib
 
 import numpy as np
 import pytest
@@ -178,7 +179,7 @@ def test_damaged_files_are_named(tmp_path):
     for name, content in damaged.items():
         path = tmp_path / name
         path.write_bytes(content)
-        with pytest.raises(errors.UserError, match=f"{name}: not a TFRecord file, or damaged"):
+        with pytest.raises(errors.UserError, match=f"{name}: not a TFRecord file, or compressed"):
             record_files.check_first_record(str(path), FEATURES)
 
 
@@ -197,7 +198,7 @@ def test_a_length_beyond_the_file_never_reaches_tensorflow(tmp_path, length):
     mask = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
     path = tmp_path / "huge"
     path.write_bytes(header + struct.pack("<I", mask) + bytes(100))
-    with pytest.raises(errors.UserError, match="huge: not a TFRecord file, or damaged"):
+    with pytest.raises(errors.UserError, match="huge: not a TFRecord file, or compressed"):
         record_files.check_first_record(str(path), FEATURES)
     with pytest.raises(errors.UserError, match="huge: breaks off inside a record after byte 0"):
         record_batches.find_windows(str(path))
@@ -216,8 +217,21 @@ def test_compressed_records_are_refused_with_the_cure(tmp_path):
     write(tmp_path / "plain", example(**values()))
     packed = tmp_path / "records.gz"
     packed.write_bytes(gzip.compress((tmp_path / "plain").read_bytes()))
-    with pytest.raises(errors.UserError, match="records.gz: gzip-compressed.*gunzip"):
+    with pytest.raises(errors.UserError, match="records.gz: compressed with gzip; unpack it"):
         record_files.check_first_record(str(packed), FEATURES)
+    packed.write_bytes(zlib.compress((tmp_path / "plain").read_bytes()))
+    with pytest.raises(errors.UserError, match="records.gz: not a TFRecord file, or compressed"):
+        record_files.check_first_record(str(packed), FEATURES)
+
+
+def test_a_length_may_begin_as_gzip_files_do(tmp_path):
+    size = int.from_bytes(b"\x1f\x8b", "little")
+    record = tf.train.Example.FromString(example(**values()))
+    record.features.feature["more"].bytes_list.value.append(b"x")
+    record.features.feature["more"].bytes_list.value[0] *= size - record.ByteSize() - 8
+    path = write(tmp_path / "a", record.SerializeToString())
+    assert (tmp_path / "a").read_bytes()[:2] == b"\x1f\x8b"
+    assert record_files.check_first_record(path, FEATURES)
 
 
 @pytest.mark.parametrize(
