@@ -28,6 +28,7 @@ _PACKED = {
     rb"BZh[1-9]1AY&SY": "compressed with bzip2; unpack it with bunzip2",
     rb"\xfd7zXZ\0": "compressed with xz; unpack it with unxz",
     rb"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it with unzstd",
+    rb"\xff\xfe|\xfe\xff": "text in UTF-16; save it as UTF-8, or convert it with iconv -f UTF-16",
     rb"PK\x03\x04": "a zip archive or a spreadsheet; unpack it with unzip, or save it as CSV",
     rb"PAR1\x15": "a Parquet file, which is read as a table or as questions if its name ends in "
     ".parquet",

@@ -229,7 +229,7 @@ def test_a_run_that_refuses_the_flags_is_the_last_one(folder, tmp_path, fake, ca
         ("--bert_config_file=nowhere", 1, "--bert_config_file=nowhere: cannot be read"),
         ("--vocab_file=nowhere", 1, "--vocab_file=nowhere"),
         ("--data_dir=nowhere", 1, "--data_dir=nowhere: not a directory"),
-        (f"--data_dir={HERE}", 1, f"no folder MRPC in {HERE}, for task mrpc"),
+        (f"--data_dir={HERE}", 1, f"no folder MRPC or mrpc in {HERE}, for task mrpc"),
     ],
 )
 def test_wrong_flags_are_reported_before_the_first_run(

@@ -213,12 +213,14 @@ def canonical_name(task_name: str, flag: str = "task_name") -> str:
 
 
 def find_directory(glue_dir: str, spec: examples.TaskSpec) -> str:
-    """The folder of a task in a GLUE download.
+    """The folder of a task in a GLUE download, or in a copy of the Hugging Face hub's.
 
     Raises:
       errors.UserError: it does not exist.
     """
-    names = (spec.directory, *spec.other_directories)
+    names = [spec.directory, *spec.other_directories]
+    if spec.hub_texts:  # cola, sst2, stsb …
+        names.append(spec.directory.lower().replace("-", ""))
     for name in names:
         path = os.path.join(glue_dir, name)
         if os.path.isdir(path):

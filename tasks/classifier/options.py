@@ -41,7 +41,7 @@ class ClassifierOptions(options.Group):
         "separated, such as mnli-mm,ax; they get files such as test_results-ax.tsv.",
     )
     xnli_language: str = options.flag("zh", "Language of xnli, as --task_name or in --also_tasks.")
-    train_file: str = options.flag("", "custom: training rows, a TSV, CSV or JSON lines file.")
+    train_file: str = options.flag("", "custom: training rows, a TSV, CSV, JSON or Parquet file.")
     dev_file: str = options.flag("", "custom: rows to evaluate.")
     test_file: str = options.flag(
         "",

@@ -104,6 +104,7 @@ def test_files_of_other_programs_are_named(tmp_path):
         ("t.bz2", bz2.compress(TEXT), "compressed with bzip2; unpack it with bunzip2"),
         ("t.xz", lzma.compress(TEXT), "compressed with xz; unpack it with unxz"),
         ("t.zst", b"\x28\xb5\x2f\xfd\x20", "compressed with zstd; unpack it with unzstd"),
+        ("t.txt", "text".encode("utf-16"), "text in UTF-16; save it as UTF-8"),
         ("t.txt", b"PAR1\x15\x04", "a Parquet file, which is read as a table or as questions if"),
     ):
         (tmp_path / name).write_bytes(content)

@@ -277,7 +277,11 @@ def test_folders_of_a_download(tmp_path):
     (tmp_path / "diagnostic").mkdir()
     found = glue_tasks.find_directory(str(tmp_path), glue_tasks.TASKS["ax"])
     assert found == str(tmp_path / "diagnostic")
-    with pytest.raises(errors.UserError, match="no folder CoLA in"):
+    for task, name in (("sst-2", "sst2"), ("mnli-mm", "mnli")):  # as on the hub
+        (tmp_path / name).mkdir()
+        found = glue_tasks.find_directory(str(tmp_path), glue_tasks.TASKS[task])
+        assert found == str(tmp_path / name)
+    with pytest.raises(errors.UserError, match="no folder CoLA or cola in"):
         glue_tasks.find_directory(str(tmp_path), glue_tasks.TASKS["cola"])
 
 
