@@ -59,8 +59,8 @@ def save(
       The prefix of the new checkpoint.
 
     Raises:
-      errors.UserError: the file system refused (no space, no permission). Listed checkpoints are
-        untouched.
+      errors.UserError: the file system refused (no space, no permission), or there is an unlisted
+        checkpoint of others at this step. Listed checkpoints are untouched.
     """
     directory = os.fspath(directory)
     tf_checkpoint.check_path(directory)
@@ -72,6 +72,8 @@ def save(
         entries = [item for item in _read_listing(directory) if tf_checkpoint.exists(item.prefix)]
         if any(item.prefix == prefix for item in entries):
             entries = _copy_listed(directory, prefix, entries)
+        elif state is not None:  # else it cannot be told from a leftover
+            check_unlisted(directory, step, step)
         tf_checkpoint.write(prefix, tensors, state_json)
         kept = [item for item in entries if item.prefix != prefix + _REPLACED]
         kept = [*kept, _Entry(prefix, time.time())][-keep:]  # [-0:] is all of them

@@ -174,11 +174,13 @@ class FineTuning(abc.ABC):
             state = run_state.RunState(
                 task,
                 run=flags.run,
-                init_checkpoint=self.init_checkpoint,
+                initial=run_state.InitialWeights(
+                    self.init_checkpoint,
+                    _scopes_to_reinitialize(flags.tuning, self.head_scopes),
+                    head.labels,
+                ),
                 signature=head.signature,
                 metadata={"attention": head.attention, "task": head.task},
-                reinitialize=_scopes_to_reinitialize(flags.tuning, self.head_scopes),
-                labels=head.labels,
             )
         return loop.Trainer(
             task,

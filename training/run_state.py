@@ -29,20 +29,32 @@ class BestMetric(NamedTuple):
     higher: bool = False
 
 
+class InitialWeights(NamedTuple):
+    """What a run begins with while its output directory has no checkpoint.
+
+    Attributes:
+      checkpoint: weights to start from; may be empty.
+      reinitialize: scopes, such as "output_", that keep their random values whatever the checkpoint
+        holds.
+      labels: names of the outputs of a classifier. Where the config beside weights by others has
+        them in another order, the rows of the head are put in this one.
+    """
+
+    checkpoint: str = ""
+    reinitialize: Sequence[str] = ()
+    labels: Sequence[str] = ()
+
+
 class RunState:
     """The variables of a run and the step they are at.
 
     Args:
       task: its model has the variables; made under the scope of the strategy that runs it.
       run: where to save, and how often.
-      init_checkpoint: weights to start from when the output directory has none; may be empty.
+      initial: what to begin with.
       signature: what is trained, such as "--objective=mlm"; saved with every checkpoint, and
         compared when one is used again.
       metadata: what else to save with every checkpoint, such as {"attention": "left_to_right"}.
-      reinitialize: scopes, such as "output_", that keep their random values whatever the initial
-        checkpoint holds.
-      labels: names of the outputs of a classifier. Where the config beside weights by others has
-        them in another order, the rows of the head are put in this one.
 
     Attributes:
       variables: of the model, by checkpoint name.
@@ -59,11 +71,9 @@ class RunState:
         task: protocols.Task,
         *,
         run: options.RunOptions,
-        init_checkpoint: str = "",
+        initial: InitialWeights = InitialWeights(),  # noqa: B008 - immutable
         signature: str = "",
         metadata: Mapping[str, str] | None = None,
-        reinitialize: Sequence[str] = (),
-        labels: Sequence[str] = (),
     ):
         self.variables = modeling.named_variables(task.model)
         self.trained = outside(self.variables, task.without_gradient)
@@ -77,11 +87,9 @@ class RunState:
         self.examples_seen = 0
         self.train_step: train_step.TrainStep | None = None
         self._run = run
-        self._init_checkpoint = init_checkpoint
+        self._initial = initial
         self._signature = signature
         self._description = {"kind": signature, **(metadata or {})}
-        self._reinitialize = reinitialize
-        self._labels = labels
         self._saved_step = -1
         self._resumed_from = ""
         self._batch_size = 0
@@ -114,9 +122,9 @@ class RunState:
         newest = manager.latest(self._run.output_dir)
         if newest:
             self._resume(newest)
-        elif self._init_checkpoint:
-            requested = outside(self.variables, self._reinitialize)
-            self._load(requested, restore.open_checkpoint(self._init_checkpoint))
+        elif self._initial.checkpoint:
+            requested = outside(self.variables, self._initial.reinitialize)
+            self._load(requested, restore.open_checkpoint(self._initial.checkpoint))
             fresh = [name for name in self.variables if name not in requested]
             if fresh:
                 _log.info("random, whatever the checkpoint holds: %s", errors.some(fresh))
@@ -142,7 +150,7 @@ class RunState:
         return all(np.isfinite(variable.numpy()).all() for variable in self.variables.values())
 
     def _resume(self, newest: str) -> None:
-        if self._init_checkpoint:
+        if self._initial.checkpoint:
             _log.info("going on from %s; --init_checkpoint is ignored", newest)
         state = self._read_state(newest)
         restore.load_all(self._everything(), newest)
@@ -179,10 +187,10 @@ class RunState:
         if not checkpoint:
             flag = "--output_dir" if newest else "--init_checkpoint"
         if newest:
-            is_ignored = self._init_checkpoint and flag != "--init_checkpoint"
+            is_ignored = self._initial.checkpoint and flag != "--init_checkpoint"
             unused = "; --init_checkpoint is ignored" if is_ignored else ""
             _log.info("with the weights of %s%s", newest, unused)
-        elif self._init_checkpoint:
+        elif self._initial.checkpoint:
             _log.info("no trained model in %s, using --init_checkpoint", directory)
         else:
             manager.check_no_weights(directory)
@@ -190,7 +198,7 @@ class RunState:
                 f"nothing to evaluate: no checkpoint in --output_dir={directory} and no "
                 "--init_checkpoint; train first (--do_train) or name one"
             )
-        source = restore.open_checkpoint(newest or self._init_checkpoint, flag)
+        source = restore.open_checkpoint(newest or self._initial.checkpoint, flag)
         self._read_state(source.path)
         self.check_trained(source, flag)
         log = not self._variables_listed
@@ -209,10 +217,14 @@ class RunState:
     ) -> None:
         """Loads weights by anyone, the rows of a classifier's head in the order of its labels."""
         report = restore.load_matching(variables, source, **logging_options)
-        order = compatibility.Origin.read(source.path).label_order(self._labels)
+        order = compatibility.Origin.read(source.path).label_order(self._initial.labels)
         for name in {"output_weights", "output_bias"} & set(report.loaded) if order else ():
             variables[name].assign(tf.gather(variables[name], order))
-            _log.info("%s: rows put in the order of the labels (%s)", name, ", ".join(self._labels))
+            _log.info(
+                "%s: rows put in the order of the labels (%s)",
+                name,
+                ", ".join(self._initial.labels),
+            )
 
     def check_trained(self, source: tf_checkpoint.NamedArrays, flag: str) -> None:
         """Checks that a checkpoint is of this model, with a trained head.

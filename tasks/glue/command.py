@@ -34,14 +34,10 @@ def run_search(
       errors.FlagError: invalid flags, or flags that differ from those of existing runs.
       errors.UserError: missing or invalid data or model files; failed runs.
     """
-    if "://" in flags.output_dir:
-        raise errors.FlagError(f"--output_dir={flags.output_dir}: expected a local directory")
-    outputs.check_directory("output_dir", flags.output_dir)
+    _check_directories(flags)
     plan = glue_runs.plan(flags)
     _check_flags(run_options, model, device)
     _check_model(run_options, text, model)
-    if not os.path.isdir(flags.data_dir):
-        raise errors.UserError(f"--data_dir={flags.data_dir}: not a directory")
     data = {
         task: data_sets.read(task, flags.data_dir, skip_bad_rows=run_options.skip_bad_rows)
         for task in dict.fromkeys(run.task for run in plan)
@@ -67,6 +63,15 @@ def run_search(
             raise errors.Stopped(stop.first_signal)
         _write_submission(glue_search, flags)
     glue_search.report_failures()
+
+
+def _check_directories(flags: glue_options.GlueOptions) -> None:
+    """Requires directories where they are needed."""
+    if "://" in flags.output_dir:
+        raise errors.FlagError(f"--output_dir={flags.output_dir}: expected a local directory")
+    outputs.check_directory("output_dir", flags.output_dir)
+    if not os.path.isdir(flags.data_dir):
+        raise errors.UserError(f"--data_dir={flags.data_dir}: not a directory")
 
 
 def _check_flags(

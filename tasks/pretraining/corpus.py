@@ -88,28 +88,20 @@ def read_lines(path: str, text_key: str = "") -> Iterator[tuple[str, int]]:
     Raises:
       errors.UserError: a plain text of JSON objects; or a line that is not an object with the key.
     """
-    first_bad = bad_lines = dropped = markup = 0
-    begin: list[str] | None = []  # the first lines with text, until they are judged
-    for number, raw in enumerate(inputs.read_lines(path), start=1):
-        try:
-            line = raw.decode()
-        except UnicodeDecodeError:
-            line = raw.decode(errors="ignore")
-            first_bad = first_bad or number
-            bad_lines += 1
-            dropped += len(raw) - len(line.encode())
-        line = line.strip()
-        if text_key:
+    if text_key:
+        for number, (line, _) in enumerate(_decoded_lines(path), 1):
             yield from _json_text(path, number, line, text_key)
-            continue
-        if begin is not None and line:
+        return
+    begin: list[str] = []  # the first lines with text
+    markup = 0
+    for line, size in _decoded_lines(path):
+        if line and len(begin) < _JUDGED_LINES:
             begin.append(line)
             if len(begin) == _JUDGED_LINES:
                 _check_plain(path, begin)
-                begin = None
         markup += line.startswith(("<doc ", "</doc>"))
-        yield line, len(raw) + 1
-    if begin and not text_key:
+        yield line, size
+    if 0 < len(begin) < _JUDGED_LINES:
         _check_plain(path, begin)
     if markup:
         _log.warning(
@@ -118,6 +110,20 @@ def read_lines(path: str, text_key: str = "") -> Iterator[tuple[str, int]]:
             path,
             markup,
         )
+
+
+def _decoded_lines(path: str) -> Iterator[tuple[str, int]]:
+    """Yields each line stripped, and its size in bytes; warns once if some are not UTF-8."""
+    first_bad = bad_lines = dropped = 0
+    for number, raw in enumerate(inputs.read_lines(path), start=1):
+        try:
+            line = raw.decode()
+        except UnicodeDecodeError:
+            line = raw.decode(errors="ignore")
+            first_bad = first_bad or number
+            bad_lines += 1
+            dropped += len(raw) - len(line.encode())
+        yield line.strip(), len(raw) + 1
     if bad_lines:
         _log.warning(
             "%s:%d: not UTF-8; %d such bytes dropped in %d lines, this the first",

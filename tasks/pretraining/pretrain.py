@@ -99,7 +99,7 @@ def _create_trainer(
         state = run_state.RunState(
             objective,
             run=run,
-            init_checkpoint=flags.model.init_checkpoint,
+            initial=run_state.InitialWeights(flags.model.init_checkpoint),
             signature=f"--objective={flags.data.objective}",
             metadata={"attention": objective.model.encoder.config.attention},
         )

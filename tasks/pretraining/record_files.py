@@ -137,12 +137,7 @@ def check_first_record(path: str, features: Sequence[records.Feature]) -> bool:
       errors.UserError: the file is cut off or not a TFRecord file; its records lack features (all
         that are missing are listed) or have another length (the flag to change is named).
     """
-    if _is_being_replaced(path):
-        _log.warning(
-            "%s: another process is writing it, or was killed while it did: of several files, some "
-            "may be older than others",
-            path,
-        )
+    _warn_if_being_replaced(path)
     example = _first_example(path)
     if example is None:
         return False
@@ -203,11 +198,15 @@ def flaw(features: Sequence[records.Feature], serialized: bytes) -> str:
     return ""
 
 
-def _is_being_replaced(path: str) -> bool:
+def _warn_if_being_replaced(path: str) -> None:
     folder, name = os.path.split(path)
-    if "://" in path:
-        return False
-    return any(other.startswith(f".{name}.tempstate") for other in os.listdir(folder or "."))
+    others = [] if "://" in path else os.listdir(folder or ".")
+    if any(other.startswith(f".{name}.tempstate") for other in others):
+        _log.warning(
+            "%s: another process is writing it, or was killed while it did: of several files, some "
+            "may be older than others",
+            path,
+        )
 
 
 def _count_values(path: str, feature: records.Feature, column: tf.train.Feature) -> int:

@@ -331,6 +331,10 @@ def test_a_checkpoint_of_others_is_not_written_over(tmp_path, step, suffix):
     (tmp_path / f"model.ckpt-{step}{suffix}").write_text("precious")
     message = tiny.error(manager.check_unlisted, str(tmp_path), 0, 10)
     assert f"model.ckpt-{step} would be written over" in message and "move it away" in message
+    assert "would be written over" in tiny.error(
+        manager.save, str(tmp_path), step, tiny.values(), state={"a": 1}
+    )
+    assert (tmp_path / f"model.ckpt-{step}{suffix}").read_text() == "precious"
     manager.check_unlisted(str(tmp_path), step + 1, 10)
     manager.check_unlisted(str(tmp_path / "absent"), 0, 10)
     (tmp_path / f"model.ckpt-{step}.state.json").write_text("{}")  # what a killed save left

@@ -45,7 +45,7 @@ def _trainer(directory, config=CONFIG, objective="mlm_nsp", device=None, init=""
         seed=run["random_seed"],
     )
     run = options.RunOptions(output_dir=str(directory), **run)
-    state = run_state.RunState(task, run=run, init_checkpoint=init)
+    state = run_state.RunState(task, run=run, initial=run_state.InitialWeights(init))
     return loop.Trainer(task, state, strategy=tf.distribute.get_strategy(), run=run, device=device)
 
 
