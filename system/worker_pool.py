@@ -1,7 +1,7 @@
 """Worker processes that do one kind of work: results in order, and no process left behind.
 
-A worker ends with its parent, however that ends, and leaves Ctrl-C to it. TensorFlow is not needed
-here, so workers start in the time that their own modules take.
+A worker ends with its parent, however that ends, and leaves Ctrl-C and hang-ups to it. TensorFlow
+is not needed here, so workers start in the time that their own modules take.
 """
 
 import collections
@@ -113,8 +113,11 @@ _work: Callable[[Any], Any]
 def _start(work: Callable[[Any], Any]) -> None:
     global _work
     _work = work
-    # Ctrl-C reaches every process of the terminal; the parent alone decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C, and the end of a connection, reach every process of the terminal; the parent alone
+    # decides what they mean.
+    for name in ("SIGINT", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -45,7 +45,8 @@ def test_results_come_in_order_and_items_are_read_as_they_are_needed(tmp_path):
 
 def _wait_for(path):
     processes.wait_until(path.exists)
-    return os.getpid(), signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    numbers = (signal.SIGINT, signal.SIGHUP)
+    return os.getpid(), all(signal.getsignal(number) == signal.SIG_IGN for number in numbers)
 
 
 def test_the_parent_is_called_while_it_waits_and_workers_leave_ctrl_c_to_it(tmp_path):
