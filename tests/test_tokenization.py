@@ -540,3 +540,22 @@ def test_no_tensorflow_and_no_locale_needed(tmp_path):
     environment = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     command = [sys.executable, "-c", code.encode("unicode_escape").decode(), path]
     subprocess.run(command, check=True, cwd=ROOT, env=environment)
+
+
+@pytest.mark.parametrize(
+    "words, strip_accents, warns",
+    [
+        (["หนึ่ง", "ที่", "a"], None, True),
+        (["हिन्दी", "में", "a"], None, True),
+        (["หนึ่ง", "ที่", "a"], False, False),
+        (["a", "b", "c"], None, False),
+    ],
+)
+def test_entries_with_marks_that_are_stripped_are_told(
+    tmp_path, caplog, words, strip_accents, warns
+):
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join([*tokenization.SPECIAL_TOKENS, *words]) + "\n", encoding="utf-8")
+    tokenizer = tokenization.FullTokenizer(str(path), strip_accents=strip_accents)
+    tokenization.check_vocab(tokenizer, str(path))
+    assert ("give --strip_accents=false" in caplog.text) is warns

@@ -248,3 +248,13 @@ def test_check_finds_what_encode_would_refuse():
             classifier_features.check(
                 [make(), example] if kind[0] == "c" else [example], ["x"], kind
             )
+
+
+@pytest.mark.parametrize(
+    "texts, share", [(["a b", "c мир"], 25), (["мир да", "a"], 67), (["a b"] * 12, 0), ([""], 0)]
+)
+def test_a_table_that_the_vocabulary_does_not_know(tokenizer, texts, share, caplog):
+    rows = [task_examples.InputExample(f"dev-{i}", text, None, "x") for i, text in enumerate(texts)]
+    classifier_features.encode(rows, ["x"], OPTIONS, tokenizer)
+    told = f"{len(texts)} examples, dev-0 and so on: {share}% of the words are [UNK]"
+    assert (told in caplog.text) is bool(share) and ("[UNK]" in caplog.text) is bool(share)

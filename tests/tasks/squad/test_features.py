@@ -244,3 +244,13 @@ def test_killed_worker_is_a_user_error(monkeypatch):
         squad_features.build(
             _random_examples(3), _Dying(), dataclasses.replace(SIZES, num_workers=2)
         )
+
+
+@pytest.mark.parametrize("context, share", [("a мир", 50), ("a a a мир", 25), ("a a", 0)])
+def test_contexts_that_the_vocabulary_does_not_know(tmp_path, context, share, caplog):
+    tokenizer = squad_files.tokenizer(tmp_path, "what ? a")
+    data = squad_files.data((context, [squad_files.question("q")]))
+    examples = squad_examples.parse(data, "f", is_training=False)
+    squad_features.build(examples, tokenizer, SIZES)
+    told = f"the contexts: {share}% of the words are [UNK]"
+    assert (told in caplog.text) is bool(share) and ("[UNK]" in caplog.text) is bool(share)
