@@ -239,11 +239,21 @@ def _write(
             root.assets[name] = tf.saved_model.Asset(source)
         for name, function in signatures.items():  # in Python, only functions know defaults
             setattr(root, name, function)
-        with _without_chatter():
+        with _without_chatter(), _temporary_files_in(folder):
             tf.saved_model.save(root, path, signatures=dict(signatures))
     for directory, _, names in tf.io.gfile.walk(path):
         for name in names:
             atomic_files.sync(os.path.join(directory, name))
+
+
+@contextlib.contextmanager
+def _temporary_files_in(folder: str) -> Iterator[None]:
+    """Keeps what AutoGraph writes for TensorFlow's own functions where the next run cleans up."""
+    before, tempfile.tempdir = tempfile.tempdir, folder
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 @contextlib.contextmanager
