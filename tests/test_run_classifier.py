@@ -331,6 +331,7 @@ def test_multi_label(folder, tmp_path):
     assert np.ptp(found.sum(1)) > 0.1  # no softmax
 
 
+@pytest.mark.slow
 def test_labels_of_a_hugging_face_folder_in_another_order(folder, of_table, tmp_path, capsys):
     """The head's rows are put in order, in evaluation, prediction and further training."""
     own = manager.latest(str(of_table))

@@ -210,7 +210,10 @@ def test_empty_record_files_among_full_ones(folder, tmp_path, capsys, caplog):
         assert f"--{flag}: no records in {tmp_path}/a, {tmp_path}/b; make them again" in line
 
 
-@pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "closed",
+    ["<&- >&- 2>&-", *(pytest.param(c, marks=pytest.mark.slow) for c in ("2>&-", ">&- 2>&-"))],
+)
 def test_closed_streams(folder, tmp_path, closed):
     flags = _flags(folder, tmp_path, "--do_train", "--num_train_steps=2")
     command = shlex.join([sys.executable, os.path.join(ROOT, "run_pretraining.py"), *flags])
